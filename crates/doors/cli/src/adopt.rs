@@ -1,5 +1,5 @@
-//! `pinfold adopt`: processes that somebody else started become a job. No keeper is needed, for there is nothing to start
-//! and nobody to wait for.
+//! `pinfold adopt`: processes that are already running become a job. No keeper is needed, for there is no process to
+//! start or to wait for.
 //!
 //! Absent here: which processes may be adopted (the daemon).
 
@@ -46,7 +46,7 @@ pub(crate) fn adopt(dial: &Dial, args: &AdoptArgs) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let asked = job::spec(&args.options, &[]);
-    // What these say is of this command, not of what it is about.
+    // These fields describe this command, not the adopted processes.
     let mut spec = Box::new(JobSpec { directory: String::new(), command: Vec::new(), ..asked });
     let mut client = dial.connect()?;
     holds::check(Some(&mut client), &args.options)?;

@@ -1,11 +1,10 @@
 //! `pinfold advise`: the needs of classes of jobs for memory, cores and time, with a stated risk.
 //!
-//! Reading order: [`history`] and [`sampled`] (the runs, from the daemon's store), [`classes`] (what their classes
-//! should ask for), [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`],
-//! [`months`] (what was requested, used and could have been saved, by month); [`numbers`] are those that commands
-//! name; [`replay`] tells what would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the
-//! crate `advise`; [`sizes`] is for workload managers. Absent
-//! here: any write to the daemon.
+//! Reading order: [`history`] and [`sampled`] (the runs, from the daemon's store), [`classes`] (the advice for their
+//! classes), [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`], [`months`]
+//! (requests, use and possible savings, by month); [`numbers`] reads numbers in commands; [`replay`] gives the advice
+//! for the jobs of a [`table`]. How memory is estimated is decided in the crate `advise`; [`sizes`] is for workload
+//! managers. Absent here: any write to the daemon.
 
 mod classes;
 mod format;

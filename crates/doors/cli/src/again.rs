@@ -1,6 +1,6 @@
-//! `--every`: a command that looks again and again.
+//! `--every`: a command that repeats its look.
 //!
-//! Absent here: what it looks at, and `top`, which has a screen of its own.
+//! Absent here: the content of a look, and `top` with its own screen.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,14 +14,14 @@ use pinfold_sys::ready::{Wanted, wait};
 
 use crate::print::{needs_output, print_text, say};
 
-/// What looks again and again.
+/// The option of a repeated look.
 const EVERY: &str = "--every";
 
 /// The least time between two looks at this host, and between two questions to a hub.
 const LEAST_HERE: Duration = Duration::from_millis(100);
 const LEAST_ELSEWHERE: Duration = Duration::from_secs(1);
 
-/// What a look prints.
+/// The output of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prints {
     /// Text for people, with an empty line between that of two looks.
@@ -60,11 +60,11 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
 }
 
 impl Again {
-    /// Looks at this host, once or as often as is asked for.
+    /// Looks at this host, once or as often as requested.
     ///
     /// # Errors
-    /// What the first look fails with, and later ones, except that nobody answered: that is said, and asked again. When
-    /// standard output is closed to what looks more than once.
+    /// Errors of any look; but a later look without an answer warns and is repeated. A closed standard output, for more
+    /// than a single look.
     pub(crate) fn here(
         &self,
         prints: Prints,

@@ -175,7 +175,7 @@ pub(crate) enum AdminCommand {
 }
 
 impl AdminCommand {
-    /// What they are called.
+    /// The names of the commands.
     pub(crate) fn names() -> Vec<String> {
         let tree = Self::augment_subcommands(clap::Command::new("admin"));
         tree.get_subcommands().map(|command| command.get_name().to_owned()).collect()

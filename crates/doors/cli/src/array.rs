@@ -1,5 +1,5 @@
-//! Arrays: one command of `submit --array`, or the lines of `batch --detach`, handed over with an index each to a
-//! single keeper.
+//! Arrays: a command of `submit --array`, or the lines of `batch --detach`, handed over with an index each to a single
+//! keeper.
 //!
 //! All members are asked for before the first of them may start, so that an array is there as a whole or not at all.
 //! Owns the names of the members' output files. Absent here: how many may run at once, which the daemon limits.

@@ -1,8 +1,8 @@
 //! `pinfold batch`: each line of a file a job; waits for all.
 //!
-//! The work is done by a keeper in a session of its own, so that the jobs outlive this command: when it is
-//! killed, what runs goes on to its end and is recorded, and what waits is withdrawn. This process only
-//! passes signals on and waits for the keeper.
+//! The work is done by a keeper in a session of its own, so that the jobs outlive this command: when this command is
+//! killed, running jobs go on to their end and are recorded, and waiting jobs are withdrawn. This process only passes
+//! signals on and waits for the keeper.
 //!
 //! Lines: `args`, `inputs`, `template`, `lines`, `feed` (lines that come later), `order`, `detach`. Starts:
 //! `at_once`, `slots`, `pace`, `direct` (without a shell).
@@ -73,7 +73,7 @@ use slots::Slots;
 /// length to cost neither side much.
 const WINDOW: usize = 512;
 
-/// How many files a batch has open, at most, beside those of lines,
+/// The most files that a batch has open, beside the files of its lines,
 const FILES: usize = 16;
 /// and how many for a line that runs or starts.
 const FILES_OF_LINE: usize = 5;
@@ -419,9 +419,9 @@ impl Batch {
         self.ending.is_some() || self.orphaned || self.halted
     }
 
-    /// The command of a line ended. Unless that is enough to know how the line did, the line is over when its end is on
-    /// disk: one that was killed may be begun anew, and one that exited with 0 may have been told to end. Of one that had
-    /// not started no more is told.
+    /// The command of a line ended. Unless that settles the line's outcome, the line is over when its end is on disk: a
+    /// killed job may be begun anew, and a job that exited with 0 may have been told to end. A job that had not started
+    /// gets no further report.
     fn has_ended(&mut self, ticket: u64, may_begin_anew: bool) {
         let outcome = self.outcome(ticket);
         let (started, failed) = (outcome.started.is_some(), outcome.failed());

@@ -1,7 +1,7 @@
-//! Checkpoint commands (`--checkpoint`): what a keeper runs, as its user, when the daemon asks for a job's checkpoint.
+//! Checkpoint commands (`--checkpoint`): a keeper runs them, as its user, when the daemon asks for a job's checkpoint.
 //!
-//! A command has its time, and is killed with all that it started when that is over. Owns the commands that run.
-//! Absent here: when one is run, and what follows from how it ended.
+//! A command has a time limit, and is killed with all its processes afterwards. Owns the commands that run. Absent
+//! here: when a command is run, and the consequences of its end.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,7 +37,7 @@ impl Hooks {
         self.make = make;
     }
 
-    /// Starts a job's command. One that runs for it still was given up by the daemon, and is ended.
+    /// Starts a job's command. An earlier command that still runs was given up by the daemon, and is ended.
     pub(crate) fn start(
         &mut self,
         ticket: u64,
@@ -60,7 +60,7 @@ impl Hooks {
         self.running.values().filter(|hook| !hook.late).map(|hook| hook.until).min()
     }
 
-    /// Kills those that have had their time.
+    /// Kills the commands beyond their time.
     pub(crate) fn end_late_ones(&mut self) {
         let now = Instant::now();
         for (&pid, hook) in self.running.iter_mut().filter(|(_, hook)| !hook.late && hook.until <= now) {
@@ -69,7 +69,7 @@ impl Hooks {
         }
     }
 
-    /// Ends what runs for a job: it is over, or asked anew.
+    /// Ends a job's command: the job is over, or asked anew.
     pub(crate) fn stop(&mut self, job: u64) {
         let of_job: Vec<u32> =
             self.running.iter().filter(|(_, hook)| hook.job == job).map(|(&pid, _)| pid).collect();
@@ -79,7 +79,7 @@ impl Hooks {
         }
     }
 
-    /// If this child was such a command: its job, and why the checkpoint is not to be relied upon.
+    /// If this child was a checkpoint command: its job, and why the checkpoint is unreliable.
     pub(crate) fn ended(&mut self, reaped: &Reaped) -> Option<(u64, Option<String>)> {
         let hook = self.running.remove(&reaped.pid)?;
         let error = match (hook.late, reaped.exit_code, reaped.signal) {

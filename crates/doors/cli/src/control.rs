@@ -275,7 +275,7 @@ fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
             warn_of_hooks(&config);
         }
     }
-    /// Keys whose values can be more than the host has.
+    /// Keys with values that can be more than the host has.
     const BOUNDED: [&str; 2] = ["host.memory", "host.cpus"];
     let set: Vec<&&str> = BOUNDED.iter().filter(|&&bounded| keys.iter().any(|key| key == bounded)).collect();
     if set.is_empty() {

@@ -29,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
     ("Change", &["wait", "cancel", "suspend", "resume", "hold", "release", "set"]),
 ];
 
-/// The whole tree, with every option shown: what is read, and what manual pages and completions are made of.
+/// The whole tree, with every option shown: the source of parsing, manual pages and completions.
 pub(crate) fn tree() -> Command {
     let whole = SHORT.iter().fold(Cli::command(), |tree, (name, _)| tree.mut_subcommand(name, with_helps));
     let whole = whole.arg(help_option(HELP_ALL, "Print help with all commands"));

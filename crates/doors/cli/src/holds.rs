@@ -1,7 +1,7 @@
-//! What is asked for and does not hold on this host: said on standard error, or with `--strict` a reason to refuse.
+//! Options without effect on this host: a warning on standard error, or with `--strict` a reason to refuse.
 //!
-//! The daemon knows what it can do here; it is asked only where something that it may not be able to do is wanted.
-//! Absent here: what a host can do, and what would change that (`pinfold doctor`).
+//! The daemon knows its abilities here; it is asked only about options that it may not be able to enforce. Absent here:
+//! a host's abilities, and how to change them (`pinfold doctor`).
 
 use pinfold_profile::report::size;
 use pinfold_proto::ExitCode;
@@ -32,7 +32,7 @@ pub(crate) fn is_to_be_checked(options: &JobOptions) -> bool {
     !wanted(options).is_empty() || options.mem.is_some()
 }
 
-/// Warns of what does not hold here, or refuses it. The client is needed where [`asks_daemon`] says so.
+/// Warns of options without effect here, or refuses them. The client is needed where [`asks_daemon`] says so.
 pub(crate) fn check(client: Option<&mut Client>, options: &JobOptions) -> Result<(), Failure> {
     if !is_to_be_checked(options) {
         return Ok(());
@@ -44,7 +44,7 @@ pub(crate) fn check(client: Option<&mut Client>, options: &JobOptions) -> Result
     {
         lacking = lacks(&view, &wanted);
     }
-    // What the host has not even with swap the daemon refuses.
+    // The daemon refuses requests beyond RAM and swap.
     let refused = options.mem > of_host("MemTotal:").zip(of_host("SwapTotal:")).map(|(ram, swap)| ram + swap);
     lacking.extend(beyond(options.mem, of_host("MemTotal:")).filter(|_| options.strict || !refused));
     if options.strict && !lacking.is_empty() {

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::print::{JSON_VERSION, print_json, print_text, say};
 use pinfold_client::{Dial, Failure};
 
-/// `pinfold doctor`: asks the daemon, which knows what holds for its jobs; without one looks for itself.
+/// `pinfold doctor`: asks the daemon, which knows its abilities; without a daemon looks for itself.
 pub(crate) fn doctor(dial: &Dial, json: bool) -> Result<(), Failure> {
     let view = match dial.connect_if_there() {
         Some(mut client) => answer!(client.ask(&Request::Doctor)?, Doctor)?,
@@ -23,7 +23,7 @@ pub(crate) fn doctor(dial: &Dial, json: bool) -> Result<(), Failure> {
     if json { print_json(&view) } else { print_text(|out| write_doctor(&view, out)) }
 }
 
-/// What a daemon of this user would say, without starting one.
+/// The answer of this user's daemon, without starting a daemon.
 fn own_doctor() -> Result<DoctorView, Failure> {
     let program = pinfold_client::dial::daemon_program();
     let said = std::process::Command::new(&program).arg("--examine").output();
@@ -71,7 +71,7 @@ pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
         None => container::rescue(&Roots::default()),
         Some(instance) => container::rescue_instance(&Roots::default(), instance),
     };
-    // Who named one instance knows of the others, or meant no other.
+    // The caller with `--force` knows of the other instances, or meant no other.
     for instance in alive.iter().filter(|_| args.force.is_none()) {
         let way = match of_others.contains(instance) {
             true => "only its user and root may let go of that".to_owned(),
@@ -79,7 +79,7 @@ pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
         };
         say(&format!("the daemon of instance {instance} lives, and what it holds is left to it; {way}"));
     }
-    // What a daemon that lives has moved aside is not put back behind it. Only root's can move anything.
+    // Threads that a live daemon has moved aside are not put back behind it. Only root's daemon can move any.
     let back = match (!is_roots_alive, pinfold_sys::procfs::Proc::open(&Roots::default().proc)) {
         (true, Ok(proc)) => pinfold_sys::housekeeping::put_back_all(&proc),
         _ => 0,

@@ -126,8 +126,9 @@ pub(crate) fn hub(dial: &Dial, args: &HubArgs) -> Result<(), Failure> {
     }
 }
 
-/// Where the pusher keeps its settings, its cursor and its spool: `$PINFOLD_HUB_DIR`, else `/var/lib/pinfold-push` for root,
-/// else below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one.
+/// Where the pusher keeps its settings, its cursor and its spool: `$PINFOLD_HUB_DIR`, else `/var/lib/pinfold-push` for
+/// root, else below `$XDG_STATE_HOME` or `~/.local/state`, in this host's own directory where several hosts may share
+/// it.
 fn push_dir() -> Result<PathBuf, Failure> {
     let own = "PINFOLD_HUB_DIR";
     let dir =
@@ -136,8 +137,8 @@ fn push_dir() -> Result<PathBuf, Failure> {
     Ok(if is_named || peer::own_uid() == 0 { dir } else { shared::of_host_if(dir, JOINED, may_be_of) })
 }
 
-/// The same for a command that works there. Where other hosts may have it, and an earlier version joined there, it is noted
-/// as this host's: two hosts would have one cursor and one spool.
+/// The same for a command that works there. If other hosts may share it, and an earlier version joined there, a note
+/// claims it for this host: two hosts would share a cursor and a spool.
 fn taken_push_dir() -> Result<PathBuf, Failure> {
     let dir = push_dir()?;
     take(&dir, shared::is_shared(&dir), &peer::host_name())?;
@@ -153,8 +154,8 @@ fn take(dir: &Path, shared: bool, host: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::doing(format!("failed to note whose {} is", dir.display()), &error))
 }
 
-/// Whether a directory in which a hub was joined may be the host's: it is noted so; or none is noted, and no other host's
-/// daemon joined there, as far as an earlier version said whose it is.
+/// Whether a directory in which a hub was joined may be the host's: a note says so; or without a note, no other host's
+/// daemon joined there, as far as an earlier version named the owner.
 fn may_be_of(dir: &Path, host: &str) -> bool {
     let joined = || Settings::load(&dir.join(JOINED)).ok().flatten()?.daemon.map(|daemon| daemon.host);
     shared::whose(dir).or_else(|| joined().filter(|of| !of.is_empty())).is_none_or(|of| of == host)
@@ -304,7 +305,8 @@ fn absolute(dial: &Dial) -> Result<PathBuf, Failure> {
     std::path::absolute(dial.socket()).map_err(|error| Failure::doing(dial.socket().display(), &error))
 }
 
-/// Refuses a directory in which another daemon joined a hub: its pusher would tell its jobs as this one's.
+/// Refuses a directory in which another daemon joined a hub: its pusher would report that daemon's jobs as this
+/// daemon's.
 fn check_free(dir: &Path, own: &Joined) -> Result<(), Failure> {
     let Some(settings) = Settings::load(&dir.join(JOINED)).map_err(of_settings)? else { return Ok(()) };
     match settings.daemon {
@@ -369,9 +371,8 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
         }
         _ => Ok(()),
     };
-    // The pusher looks for its settings each time, and ends without them. What it writes before that would be there
-    // when this
-    // host joins again: a hub that knows nothing would not be told of jobs that another one has.
+    // The pusher looks for its settings each time, and ends without them. Files that it writes before would be there
+    // when this host joins again: a new hub would not be told of jobs that another hub has.
     gone(&dir.join(JOINED))?;
     let _ended = push::ended(&dir, push::LEFT_WITHIN)?;
     push::remove_spool(&dir)?;

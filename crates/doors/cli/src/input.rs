@@ -1,7 +1,7 @@
-//! Files that a command reads whole, each with a bound that its kind never comes near: a device or a pipe that was named
-//! by mistake has no end, and must not fill the memory.
+//! Files that a command reads whole, each with a bound far above its usual size: a device or a pipe named by mistake
+//! has no end, and must not fill the memory.
 //!
-//! Absent here: files that are read line by line and not kept (`sim/input.rs`), and those of the system.
+//! Absent here: files that are read line by line and not kept (`sim/input.rs`), and system files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use pinfold_profile::report::size;
 
 /// The largest file that people write by hand: a configuration.
 pub(crate) const BY_HAND_MAX: u64 = 1 << 20;
-/// The longest line of a list, in bytes: a device of zeros is one line.
+/// The longest line of a list, in bytes: a device of zeros is an endless line.
 const LINE_MAX: u64 = 16 << 20;
 /// The largest list, in bytes.
 const LIST_MAX: u64 = 4 << 30;
@@ -24,7 +24,7 @@ const LIST_MAX: u64 = 4 << 30;
 /// When it cannot be read, is longer, or is no UTF-8.
 pub(crate) fn text(from: impl Read, max: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
-    // What was cut may end within a character.
+    // The cut may lie within a character.
     match from.take(max + 1).read_to_end(&mut bytes)? as u64 {
         length if length > max => Err(too("it is larger", max)),
         _ => io::read_to_string(&*bytes),
@@ -44,7 +44,7 @@ pub(crate) struct Feed<From = File> {
     from: From,
     /// The byte that ends a line.
     ending: u8,
-    /// What was read and not given yet, and how much of it is the begin of a line whose end has not come.
+    /// Bytes read and not given yet, and how many of them begin an unfinished line.
     text: Vec<u8>,
     begun: usize,
     /// Bytes that were read.
@@ -52,7 +52,7 @@ pub(crate) struct Feed<From = File> {
 }
 
 impl Feed {
-    /// Of a file, whose lines end with this byte; `-` is standard input.
+    /// Opens a file with lines that end with this byte; `-` is standard input.
     pub(crate) fn open(path: &Path, ending: u8) -> io::Result<Self> {
         let file = match path == Path::new("-") {
             true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
@@ -66,7 +66,7 @@ impl Feed {
         self.from.metadata().is_ok_and(|found| found.file_type().is_fifo() || found.file_type().is_socket())
     }
 
-    /// Whether it is a device, such as a terminal or `/dev/null`.
+    /// Whether the input is a device, like a terminal or `/dev/null`.
     pub(crate) fn is_device(&self) -> bool {
         self.from.metadata().is_ok_and(|found| found.file_type().is_char_device())
     }

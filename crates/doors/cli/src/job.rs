@@ -32,8 +32,8 @@ pub(crate) mod timeout;
 
 pub(crate) use options::JobOptions;
 
-/// How much of a command line is kept for the record; the command itself gets all of it. JSON may make six
-/// bytes of one, and a request of that size still fits a frame.
+/// The recorded bytes of a command line; the command itself gets all of it. JSON may make six bytes of a single byte,
+/// and a request of that size still fits a frame.
 pub(crate) const COMMAND_KEPT_BYTES: usize = 16 * 1024;
 
 /// How long a checkpoint command may take, unless it is said.
@@ -183,7 +183,7 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The priority above the highest of this user's jobs that are not over; `None`: this user has no such job.
+/// The priority above the highest of this user's jobs that are not over; `None`: this user has no job.
 ///
 /// # Errors
 /// The highest priority is taken.
@@ -203,8 +203,7 @@ pub(crate) fn above_own(client: &mut Client) -> Result<Option<u8>, Failure> {
     }
 }
 
-/// The environment a job gets: this process's own, without the job options that were meant for this command
-/// and not for what it starts.
+/// The environment of a job: this process's own, without the job options that were meant for this command alone.
 pub(crate) fn environment() -> Environment {
     Environment::inherited(&successor::OWN)
 }

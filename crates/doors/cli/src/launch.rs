@@ -140,8 +140,8 @@ impl LaunchPlan {
         Ok(())
     }
 
-    /// The daemon, started from here if need be, with this plan's tasks laid out on its host. Warns of
-    /// what does not hold there.
+    /// The daemon, started from here if need be, with this plan's tasks laid out on its host. Warns of options without
+    /// effect there.
     pub(crate) fn connect(&mut self, dial: &Dial) -> Result<Client, Failure> {
         let mut client = dial.connect()?;
         self.lay_on(&client.welcome.cpus)?;

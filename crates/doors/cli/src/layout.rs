@@ -1,4 +1,4 @@
-//! `pinfold layout`: what a request in Slurm's words would get on a machine, without running it.
+//! `pinfold layout`: the layout of a request in Slurm's words on a machine, without running it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -70,7 +70,7 @@ impl LayoutOptions {
 /// Hosts beyond this are a slip of the keyboard; Slurm's largest clusters have some ten thousand.
 const HOSTS_MAX: usize = 65_536;
 
-/// Lays the request out and prints what came of it.
+/// Lays the request out and prints the result.
 pub(crate) fn layout(args: &LayoutArgs) -> Result<(), Failure> {
     let request = request(args)?;
     let hosts = hosts(args)?;
@@ -100,7 +100,7 @@ fn request(args: &LayoutArgs) -> Result<LayoutRequest, Failure> {
     Ok(request)
 }
 
-/// The machines named, the last one repeated to `--hosts`, each with the PUs that are free.
+/// The machines named, the last repeated up to `--hosts`, each with its free PUs.
 fn hosts(args: &LayoutArgs) -> Result<Vec<Host>, Failure> {
     let usage = |text: String| Failure::new(ExitCode::Usage, text);
     let mut topologies: Vec<Topology> = Vec::new();

@@ -1,5 +1,4 @@
-//! `pinfold make`: a build as one job in the foreground, with a jobserver with tokens by the host's free cores and
-//! memory.
+//! `pinfold make`: a build as one job in the foreground, with a jobserver that follows the host's free cores and memory.
 //!
 //! Reading order: [`words`] (how many jobs it was told, and how it is told where the tokens are), [`allowance`] (how many
 //! commands may run now), [`ledger`] (how many tokens there are), [`server`] (keeps them so). Absent here: the FIFO

@@ -1,4 +1,4 @@
-//! The manual pages: one for the program and for each command, from the tree of commands and [`examples`]; and
+//! The manual pages: a page for the program and for each command, from the tree of commands and [`examples`]; and
 //! pinfold.toml(5), from the table of keys. Absent here: pinfoldd(8), which the daemon writes of its own options.
 
 mod examples;
@@ -52,7 +52,7 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(pages)
 }
 
-/// The page of a command and those of the commands below it; `path`: its words behind `pinfold`.
+/// The page of a command and the pages of its subcommands; `path`: its words behind `pinfold`.
 fn add(command: &Command, path: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         let path = format!("{path} {}", below.get_name());
@@ -150,7 +150,7 @@ fn section(page: &mut Vec<u8>, title: &str, write: impl FnOnce(&mut Roff)) -> io
     page.write_all(&text)
 }
 
-/// A word with what it means.
+/// A word with its meaning.
 fn tagged(roff: &mut Roff, word: &str, meaning: &str) {
     roff.control("TP", []);
     roff.text([bold(word)]);

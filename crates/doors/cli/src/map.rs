@@ -1,7 +1,6 @@
-//! `pinfold map`: which core belongs to what. The daemon says what each job has; how the cores lie is this machine's.
+//! `pinfold map`: the owner of each core. The daemon tells the cores of each job; their layout is this machine's.
 //!
-//! Absent here: how it is drawn ([`pinfold_profile::map`]), and other users' jobs, of which the daemon tells no more than
-//! that they are there.
+//! Absent here: how it is drawn ([`pinfold_profile::map`]), and other users' jobs, which the daemon only counts.
 
 use std::path::PathBuf;
 
@@ -35,7 +34,7 @@ pub(crate) struct MapArgs {
 }
 
 impl MapArgs {
-    /// What it prints.
+    /// The kind of its output.
     pub(crate) fn prints(&self) -> Prints {
         Prints::to(self.output.as_ref(), !self.json)
     }
@@ -50,7 +49,7 @@ pub(crate) fn map(dial: &Dial, args: &MapArgs) -> Result<(), Failure> {
     show(&view, &topology, args)
 }
 
-/// Prints or draws a machine with what is on it.
+/// Prints or draws a machine with its jobs.
 pub(crate) fn show(view: &MapView, topology: &Topology, args: &MapArgs) -> Result<(), Failure> {
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
     let map = Map::new(topology, view);

@@ -101,7 +101,7 @@ fn resolve_by(
     jobs.iter().map(names).collect()
 }
 
-/// The existing jobs of a range that the user may see; at least one job.
+/// The existing jobs of a range that the user may see, at least 1.
 fn in_range(client: &mut Client, first: u64, last: u64) -> Result<Vec<JobName>, Failure> {
     if last - first >= RANGE_MAX {
         let text = format!("{first}-{last} spans more than {RANGE_MAX} numbers; name shorter ranges");

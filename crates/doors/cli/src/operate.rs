@@ -1,4 +1,4 @@
-//! Running the host as a whole: draining, who changed what, and the configuration as a file.
+//! Operating the host as a whole: draining, the record of changes, and the configuration as a file.
 
 use std::fs::File;
 use std::io;
@@ -81,8 +81,8 @@ pub(crate) fn save(dial: &Dial, file: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-/// The text of a configuration file into which values are written; none of one that is made anew, nor of a pipe or a
-/// device, which may have no end.
+/// The text of a configuration file into which values are written; empty for a new file, and for a pipe or a device,
+/// which may have no end.
 fn what_is_there(path: &Path) -> io::Result<String> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() && !found.is_dir() => Ok(String::new()),

@@ -1,9 +1,9 @@
-//! Files that this command writes for its user, made so that no other user gets their content, or has it written to a
-//! file of the user's that was not meant.
+//! Files that this command writes for its user, made so that no other user gets their content, or has it written to
+//! another file of the user.
 //!
-//! Where others may put files (`/tmp`), a name that is known beforehand may be taken: by a link to a file of the user's,
-//! by a file that its owner reads, by a pipe with a reader. Many kernels refuse that in such directories
-//! (`fs.protected_symlinks` and others), and not all have it switched on. Absent here: links among the directories on
+//! Where others may put files (`/tmp`), a name that is known beforehand may be taken: by a link to a file of the
+//! user's, by a file that its owner reads, by a pipe with a reader. Many kernels refuse that in such directories
+//! (`fs.protected_symlinks` and others), and not all have that switched on. Absent here: links among the directories on
 //! the way, which are the user's choice.
 
 use std::fs::{File, OpenOptions, Permissions};
@@ -160,8 +160,9 @@ fn overwrite(path: &Path, mut from: impl io::Read, length: u64) -> io::Result<()
     copied.map(drop)
 }
 
-/// Puts a file in place whole or not at all: a reader of the file before it goes on reading that file. The old entry at the path, a
-/// link included, makes way and is not followed. `mode`: its rights; `None`: those of a new file of this process.
+/// Puts a file in place whole or not at all: a reader of the file before it goes on reading that file. The old entry at
+/// the path, a link included, makes way and is not followed. `mode`: its rights; `None`: the rights of a new file of
+/// this process.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let rights = Permissions::from_mode(0o666);

@@ -30,17 +30,17 @@ pub(crate) struct Pick {
 const JOBS_HEADING: &str = "Which jobs";
 
 impl Pick {
-    /// Whether jobs are named one by one, and all of them are meant.
+    /// Whether jobs are named explicitly, and all of them are meant.
     pub(crate) fn is_named(&self) -> bool {
         self.name.is_none() && self.state.is_empty() && !self.all
     }
 
-    /// The numbers of the jobs that are meant and not over; at least one.
+    /// The numbers of the meant jobs that are not over, at least 1.
     pub(crate) fn not_over(&self, client: &mut Client) -> Result<Vec<u64>, Failure> {
         if self.is_named() { names::not_over(client, &self.jobs) } else { self.picked(client, false) }
     }
 
-    /// The jobs that are meant, over or not; at least one. `--all` means jobs that are not over.
+    /// The meant jobs, over or not, at least 1. `--all` means jobs that are not over.
     pub(crate) fn meant(&self, client: &mut Client) -> Result<Vec<JobName>, Failure> {
         if self.is_named() {
             return Ok(names::resolve(client, &self.jobs)?.concat());

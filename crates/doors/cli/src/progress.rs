@@ -1,5 +1,4 @@
-//! The one line that shows on a terminal how far a batch is. Absent elsewhere: nothing is drawn into pipes
-//! and files.
+//! The line that shows on a terminal how far a batch is. Absent elsewhere: nothing is drawn into pipes and files.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -63,7 +62,7 @@ impl Progress {
         let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
     }
 
-    /// What the remaining jobs will take if they go on as those before.
+    /// The remaining jobs' time at the rate so far.
     fn left(&self, elapsed: Duration) -> String {
         if self.open || self.done == 0 || self.done >= self.jobs {
             return String::new();

@@ -1,7 +1,7 @@
-//! `pinfold ps`: the processes of jobs that run, with the mark, or all of the host with those of jobs marked.
+//! `pinfold ps`: the processes of running jobs, with the mark, or all processes of the host with marks on the jobs'.
 //!
-//! The kernel lets nobody but a process itself change its name, and a command line set at its start is lost by its
-//! children; so the mark is put here, by which processes belong to a job: the daemon's word, and the control groups' names.
+//! The kernel lets only a process itself change its name, and a command line set at its start is lost by its children;
+//! so the mark is put here, by which processes belong to a job: the daemon's word, and the control groups' names.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -57,7 +57,7 @@ pub(crate) fn ps(dial: &Dial, args: &PsArgs) -> Result<(), Failure> {
 fn mark(client: &mut Client) -> Result<String, Failure> {
     let values = answer!(client.ask(&Request::ConfigGet)?, Config)?;
     let value = values.into_iter().find(|value| value.key == "mark.character");
-    // A daemon of an earlier version has no such key.
+    // An earlier version's daemon lacks this key.
     Ok(value.map_or_else(String::new, |value| value.value.trim_matches('"').replace("\\", "")))
 }
 
@@ -88,7 +88,7 @@ fn all(client: &mut Client, as_json: bool) -> Result<(), Failure> {
     print_text(|out| report::write_ps_all(&found, &mark, width(), out))
 }
 
-/// One process; `None`: it is gone.
+/// A process; `None`: it is gone.
 fn process(
     proc: &Proc,
     pid: u32,

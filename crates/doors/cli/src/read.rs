@@ -14,9 +14,9 @@ use crate::hub::Elsewhere;
 impl Cli {
     /// Reads the command line of this process.
     ///
-    /// The whole tree of commands takes two milliseconds to build, and every `pinfold run` and `submit`, and each look of
-    /// a script that waits, would take that long. So those are read by their own options alone; whatever is odd about
-    /// one, or asks for help, is read again with all.
+    /// The whole tree of commands takes two milliseconds to build, and every `pinfold run` and `submit`, and each look
+    /// of a waiting script, would take that long. So these commands are read by their own options alone; unusual words,
+    /// or a call for help, are read again with all options.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let words = with_options_ended(std::env::args_os().collect());
         Self::read_quickly(&words).map_or_else(|| Self::read_all(&words), Ok)
@@ -45,7 +45,7 @@ impl Cli {
         Ok(cli)
     }
 
-    /// Reads the words of one command, its name before them.
+    /// Reads the words of a command, its name before them.
     fn read_alone<Own: Args>(words: &[&OsString], command: impl FnOnce(Own) -> Command) -> Option<Self> {
         let bare = clap::Command::new("pinfold").disable_help_flag(true);
         let matches = Own::augment_args(Reach::augment_args(bare)).try_get_matches_from(words).ok()?;

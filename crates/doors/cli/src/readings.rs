@@ -1,4 +1,4 @@
-//! What the host as a whole did while jobs ran: `pinfold host`, and `plot` and `export` with `--host`.
+//! The readings of the whole host while jobs ran: `pinfold host`, and `plot` and `export` with `--host`.
 
 use std::time::{Duration, SystemTime};
 
@@ -34,7 +34,7 @@ pub(crate) fn host(dial: &Dial, args: &HostArgs) -> Result<(), Failure> {
     if args.json { print_json(&view) } else { print_text(|out| report::write_host(&view, width(), out)) }
 }
 
-/// What `pinfold plot --host` draws: of the last hour, unless it is said otherwise.
+/// The chart of `pinfold plot --host`: of the last hour, by default.
 pub(crate) fn chart(
     client: &mut Client,
     since: Option<&str>,
@@ -73,7 +73,7 @@ impl Span {
     }
 }
 
-/// What `pinfold export --host` writes: each reading, an answer after the other.
+/// The table of `pinfold export --host`: each reading, an answer after the other.
 pub(crate) fn sheets(
     client: &mut Client,
     span: Span,

@@ -58,9 +58,9 @@ pub(crate) struct ReplayView {
     pub version: u32,
     /// The version of pinfold that recorded; null: no file was played.
     pub program: Option<String>,
-    /// Files that were played: with `--at` the one of that moment.
+    /// Played files: with `--at` a single file, of that moment.
     pub files: usize,
-    /// Steps that were played, each of one event.
+    /// Played steps, each of a single event.
     pub steps: u64,
     /// Decisions that were made in them.
     pub decisions: u64,
@@ -72,7 +72,7 @@ pub(crate) struct ReplayView {
     pub cut: bool,
     /// The first step that is decided otherwise than it was; nothing is played after it. Null: there is none.
     pub differs: Option<DiffersView>,
-    /// With `--until`: what was decided about the job where it was stopped.
+    /// With `--until`: the decisions on the job at the stop.
     pub about: Vec<Said>,
     /// With `--at` and `--until`: how jobs stood where it was stopped.
     pub jobs: Vec<JobAt>,
@@ -87,11 +87,11 @@ pub(crate) struct DiffersView {
     pub step: u64,
     /// When it was, in microseconds since the Unix epoch.
     pub time_us: u64,
-    /// What happened, as the scheduler was told.
+    /// The event, as the scheduler was told.
     pub event: serde_json::Value,
-    /// What was decided then.
+    /// The recorded decisions.
     pub recorded: Vec<Said>,
-    /// What is decided now.
+    /// The decisions made now.
     pub made: Vec<Said>,
 }
 
@@ -289,7 +289,7 @@ fn jobs(jobs: &[JobAt]) -> Table {
     table
 }
 
-/// Writes a copy of one recording without names, which no other file of that name makes way for.
+/// Writes a copy of a recording without names, which never replaces another file.
 fn masked(files: &[PathBuf], copy: &Path) -> Result<(), Failure> {
     let [path] = files else {
         return Err(Failure::new(ExitCode::Usage, "--mask takes one recording, and these are several"));
@@ -302,7 +302,7 @@ fn masked(files: &[PathBuf], copy: &Path) -> Result<(), Failure> {
     match mask::copy(first, second, out).map_err(|error| failed(path, &error)) {
         Ok(_) => Ok(()),
         Err(failure) => {
-            // What was begun is no recording.
+            // A partial copy is no recording.
             let _ = std::fs::remove_file(copy);
             Err(failure)
         }

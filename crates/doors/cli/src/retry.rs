@@ -72,7 +72,7 @@ fn named(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<ReportView>, Failur
     reports(client, select)
 }
 
-/// Of jobs with the same command in the same directory, the last: it may be a retry of those before.
+/// Of jobs with the same command in the same directory, the last: it may be a retry of earlier jobs.
 fn latest(reports: Vec<ReportView>) -> Vec<ReportView> {
     let key = |report: &ReportView| (report.command.clone(), report.directory.clone(), report.array_index);
     let last: BTreeMap<_, _> = reports.into_iter().map(|report| (key(&report), report)).collect();
@@ -81,8 +81,8 @@ fn latest(reports: Vec<ReportView>) -> Vec<ReportView> {
     by_number.into_values().collect()
 }
 
-/// Submits jobs once more, members of one array with one command as an array; prints their numbers. Ends with the first
-/// status that is not 0.
+/// Submits jobs once more, members of an array with the same command as an array; prints their numbers. Ends with the
+/// first status that is not 0.
 fn submit(
     dial: &Dial,
     mut client: Client,
@@ -211,7 +211,7 @@ impl Line {
         Ok(Self { options, command, tree })
     }
 
-    /// Whether an option stands on this line, or one that excludes it.
+    /// Whether this line has an option, or an option that excludes it.
     fn replaces(&self, id: &str) -> bool {
         let arg = |id: &str| self.tree.get_arguments().find(|arg| arg.get_id() == id);
         let excludes = |one: &str, other: &str| {
@@ -223,7 +223,7 @@ impl Line {
     }
 }
 
-/// These options with those of the caller, which replace options of the same name and options that they exclude.
+/// These options with the caller's options, which replace options of the same name and options that they exclude.
 fn with_options(before: Options, options: &[OsString]) -> Result<Vec<OsString>, Failure> {
     let words = ["pinfold", "submit"].map(OsString::from).into_iter().chain(options.iter().cloned());
     let given =

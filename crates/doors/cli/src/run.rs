@@ -1,8 +1,8 @@
 //! `pinfold run`: a job in the foreground.
 //!
-//! The command stays in this process's group, on the same terminal, so the terminal's own signals (Ctrl-C,
-//! Ctrl-Z, a change of size) reach it directly; only signals that this process alone has are passed on: what some
-//! process sent to it, and the terminal's hang-up where it leads the session.
+//! The command stays in this process's group, on the same terminal, so the terminal's own signals (Ctrl-C, Ctrl-Z, a
+//! change of size) reach it directly; only signals to this process alone are passed on: from another process, and the
+//! terminal's hang-up where this process leads the session.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -51,21 +51,22 @@ const PASSED_ON: &[i32] = &[SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 
 /// How long the end of a job may take to be on disk before the rest is left to a process in the background.
 const RECORDED_WITHIN: Duration = Duration::from_millis(500);
 
-/// The same for a job with a limit of its own: the exit status depends on what ended it, which the daemon knows.
+/// The same for a job with a limit of its own: the exit status depends on the cause of its end, which the daemon knows.
 const LIMIT_TOLD_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long that process tries before it gives the status up.
 const DELIVER_WITHIN: Duration = Duration::from_secs(600);
 
-/// When waiting is worth a word on a terminal, and when without one, where standard error is the job's too.
+/// The wait before a message on a terminal, and before a message without a terminal, where standard error is the job's
+/// too.
 const WORD_AFTER: Duration = Duration::from_secs(1);
 const WORD_WITHOUT_TERMINAL_AFTER: Duration = Duration::from_secs(10);
 
-/// What is done beside a job in the foreground while it runs.
+/// Work done beside a job in the foreground while it runs.
 pub(crate) trait Beside {
     /// When it is to be done next, unless something happens before.
     fn due(&self) -> Option<Duration>;
-    /// What it waits for to be readable.
+    /// The descriptor to watch for input.
     fn watched(&self) -> Option<BorrowedFd<'_>>;
     /// Does it, after each wait; with the number of the job, if its command runs.
     fn tend(&mut self, running: Option<u64>);
@@ -255,7 +256,7 @@ fn withdrawn(keeper: &mut Keeper, signal: i32) -> Reaped {
     }
 }
 
-/// Waits a moment for the daemon to have the job's end on disk, and gives what it says of that. If it is away, a
+/// Waits a moment for the daemon to have the job's end on disk, and gives the recorded end. If the daemon is away, a
 /// process in the background hands the end over when it is back, and the shell gets its status without delay. A job
 /// with a limit of its own is waited for longer, as long as the daemon is there.
 fn until_recorded(keeper: &mut Keeper, limited: bool) -> Option<End> {
@@ -270,7 +271,7 @@ fn until_recorded(keeper: &mut Keeper, limited: bool) -> Option<End> {
     end
 }
 
-/// What ended the job, where the daemon says so within that time, and as long as it is worth the wait.
+/// The recorded cause of the job's end, if the daemon tells it within the limit and while the wait is worth it.
 fn wait_recorded(keeper: &mut Keeper, limit: Duration, worth: impl Fn(&Keeper) -> bool) -> Option<End> {
     let deadline = Instant::now() + limit;
     let mut found = None;

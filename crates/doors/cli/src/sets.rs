@@ -75,7 +75,7 @@ pub(crate) fn set_aside(dial: &Dial, args: &SetAsideArgs) -> Result<(), Failure>
         return wait_for_idle(&mut client, &asked, limit);
     }
     match client.ask(&Request::SetAside(asked))? {
-        // Only who does not know the name wants to hear it.
+        // Only a caller that does not know the name needs it.
         Reply::SetMade { name: Some(name), .. } if args.idle => print_text(|out| writeln!(out, "{name}")),
         Reply::SetMade { never, .. } => {
             // A script wants a name or nothing; a person wants to know.
@@ -111,7 +111,7 @@ fn wait_for_idle(client: &mut Client, asked: &SetAside, limit: Option<Duration>)
     }
 }
 
-/// What the jobs of a set that this user may see do.
+/// The states of a set's jobs that this user may see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Figures {
     running: u64,

@@ -212,7 +212,7 @@ pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
     })
 }
 
-/// One run: the jobs as they were, or one of its replays, of which nothing is said.
+/// A single run: the jobs as they were, or a replay, which prints nothing.
 fn run(
     args: &SimArgs,
     input: &Input,

@@ -1,5 +1,5 @@
-//! `pinfold slurm`: Slurm's commands for programs that speak them. They are a program of their own, `pinfold-slurm`, beside
-//! this one; here it is called.
+//! `pinfold slurm`: Slurm's commands for programs that call them. They are a separate program, `pinfold-slurm`, in the
+//! same directory; this module calls it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -25,7 +25,7 @@ pub(crate) struct SlurmArgs {
 
 /// Becomes `pinfold-slurm`; comes back only with why that cannot be.
 pub(crate) fn slurm(reach: &Reach, args: &SlurmArgs) -> Failure {
-    // The program that prints it has `/dev/null` in the place of one that is closed.
+    // The program that prints it has `/dev/null` in place of a closed output.
     if args.dir
         && let Err(closed) = is_open()
     {

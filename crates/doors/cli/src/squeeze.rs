@@ -1,8 +1,8 @@
-//! `pinfold squeeze`: a command is run under falling memory bounds, to find the least it runs as well with; or a running
-//! job's memory is taken from it until it misses some.
+//! `pinfold squeeze`: a command is run under falling memory bounds, to find the least bound under which it runs as
+//! well; or a running job's memory is taken until the job misses some.
 //!
-//! Reading order: [`search`] (which bound is tried next, and what the knee is), [`trial`] (a run of the command as a job
-//! under a bound); [`descent`] (how far a running job is squeezed), [`live`] (readings of it). Absent here: bounds
+//! Reading order: [`search`] (which bound is tried next, and the knee), [`trial`] (a run of the command as a job under
+//! a bound); [`descent`] (how far a running job is squeezed), [`live`] (readings of it). Absent here: bounds
 //! themselves, which the daemon sets, and paging out.
 
 mod descent;
@@ -70,7 +70,7 @@ pub(crate) struct SqueezeArgs {
     command: Vec<OsString>,
 }
 
-/// The largest share of what a running job holds that is taken at a time.
+/// The largest share of a running job's memory that is taken at a time.
 const STEP_OF_A_JOB: f64 = 0.01;
 
 fn step(text: &str) -> Result<f64, String> {
@@ -89,7 +89,7 @@ fn every(text: &str) -> Result<Duration, String> {
     if within { Ok(every) } else { Err("a duration from 1s to 1h is expected, as in 6s".to_owned()) }
 }
 
-/// What `squeeze --json` prints.
+/// The JSON of `squeeze --json`.
 #[derive(Debug, Serialize)]
 struct View<'a> {
     version: u32,
@@ -149,7 +149,7 @@ pub(crate) fn squeeze(dial: &Dial, args: &SqueezeArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses where nothing here can bound a job's memory: every run would be one without a bound.
+/// Fails if no daemon here can bound a job's memory: every run would be unbounded.
 fn can_bound(dial: &Dial) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let view = answer!(client.ask(&Request::Doctor)?, Doctor)?;

@@ -51,7 +51,7 @@ pub(crate) fn backup(dial: &Dial, args: &NewBackupArgs) -> Result<(), Failure> {
     if !force {
         may_be_replaced(file)?;
     }
-    // Asked before: what is written meanwhile is in it.
+    // Asked before: later writes are in the backup.
     let (state, unwritten) = state_dir(dial, store)?;
     let report = offline::backup(&state, file).map_err(|error| failed(&error))?;
     say(
@@ -69,7 +69,7 @@ pub(crate) fn backup(dial: &Dial, args: &NewBackupArgs) -> Result<(), Failure> {
     Err(Failure::new(ExitCode::Failed, text))
 }
 
-/// Whether nothing is lost when a backup takes the place of this file: there is none, or it is one.
+/// Whether a backup may replace this file without loss: no file is there, or a backup.
 fn may_be_replaced(file: &Path) -> Result<(), Failure> {
     match std::fs::metadata(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

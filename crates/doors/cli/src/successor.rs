@@ -21,7 +21,7 @@ use crate::shell;
 pub(crate) const JOB: &str = "PINFOLD_KEEPS";
 /// and where the daemon is that has it.
 pub(crate) const SOCKET: &str = "PINFOLD_KEEPS_SOCKET";
-/// The shell that called the first keeper: another process starts later ones.
+/// The shell that called the first keeper: another process starts later keepers.
 pub(crate) const SHELL: &str = "PINFOLD_KEEPS_SHELL";
 /// Variables for keepers that jobs do not get.
 pub(crate) const OWN: [&str; 3] = [JOB, SOCKET, SHELL];

@@ -57,7 +57,7 @@ pub(crate) trait Told {
     /// A job with its processes.
     fn job(&mut self, job: u64) -> Result<Option<ReportView>, Failure>;
 
-    /// Does this to a job; gives what the daemon remarks.
+    /// Does this to a job; gives the daemon's remark.
     fn control(&mut self, job: u64, verb: Verb) -> Result<Option<String>, Failure>;
 
     /// Whether it is this host, of which cores, processes and earlier moments are known.

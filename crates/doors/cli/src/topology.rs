@@ -1,7 +1,7 @@
 //! `pinfold topology`: the machine, or another one, as a tree, a table or JSON.
 //!
-//! Levels that a machine does not tell apart (dies, caches, kinds of core) are left out of the tree, not made up. Absent:
-//! how a machine is found out (`pinfold_sys::discover`), and which jobs are on it (`map`).
+//! Levels that a machine does not tell apart (dies, caches, kinds of core) are left out of the tree, not made up.
+//! Absent: the discovery of a machine (`pinfold_sys::discover`), and the jobs on it (`map`).
 
 use std::io::{self, Write};
 
@@ -140,7 +140,7 @@ fn write_tree(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
     let kinds = has_kinds(topology);
     let mut above: Option<&Pu> = None;
     for pu in topology.pus() {
-        // A level is named anew whenever one above it is.
+        // A level is named anew whenever a level above changes.
         let mut new = above.is_none_or(|above| above.socket != pu.socket);
         if new {
             writeln!(out, "  socket {}", pu.socket)?;
@@ -157,7 +157,7 @@ fn write_tree(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
         if let (Some(l3), true) = (pu.l3, new) {
             writeln!(out, "      L3 {l3}")?;
         }
-        // A cache of one core's own says nothing.
+        // A private cache of a core says nothing.
         new |= above.is_none_or(|above| above.l2 != pu.l2);
         if let (Some(l2), true, true) = (pu.l2, new, topology.l2() < topology.cores()) {
             writeln!(out, "       L2 {l2}")?;
@@ -189,7 +189,7 @@ fn write_tree(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// `NUMA node 1 (os 3, 4.00 GiB)`; the kernel's number only where it is another one.
+/// `NUMA node 1 (os 3, 4.00 GiB)`; the kernel's number only if it differs.
 fn node_words(topology: &Topology, number: u32) -> String {
     let node = topology.numa().get(number as usize);
     let os = node.map(|node| node.os).filter(|os| *os != number).map(|os| format!("os {os}"));

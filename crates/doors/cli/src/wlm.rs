@@ -1,9 +1,9 @@
 //! `pinfold wlm`: workload managers dispatch, pinfold manages the host.
 //!
-//! Reading order: [`detect`] (what is here), [`install`] (hooks and the lines of configuration), [`enter`] (what a hook asks
-//! before a job executes), [`capacity`] and [`learned`] (what managers are told of the host and of jobs), [`sync`] (the same
-//! for Slurm, again and again), [`over`] (a job's end), [`check`] (one job through). Absent here: what the hooks are
-//! ([`pinfold_wlm`]), and any dispatch.
+//! Reading order: [`detect`] (the managers here), [`install`] (hooks and the lines of configuration), [`enter`] (a
+//! hook's question before a job executes), [`capacity`] and [`learned`] (managers learn of the host and of jobs),
+//! [`sync`] (the same for Slurm, again and again), [`over`] (a job's end), [`check`] (a job through). Absent here: the
+//! hooks' content ([`pinfold_wlm`]), and any dispatch.
 
 mod capacity;
 mod check;

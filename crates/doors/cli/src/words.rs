@@ -1,10 +1,11 @@
 //! Words of other tools that users type at pinfold's commands, and advice on each.
 //!
-//! Owns the only table of such words. Absent here: words that pinfold knows, which stand beside their commands.
+//! Owns the only table of these words. Absent here: words that pinfold knows, which stand beside their commands.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Words of one kind, the commands at which they are typed, with `|` between (empty: in place of a command), and the advice.
+/// Words of a kind, the commands at which they are typed, with `|` between (empty: in place of a command), and the
+/// advice.
 type Row = (&'static str, &'static [&'static str], &'static str);
 
 #[rustfmt::skip]
@@ -87,7 +88,8 @@ const TABLE: &[Row] = &[
     ("cancel", &["-9", "-f", "--force", "-u"], "`pinfold cancel --signal KILL JOB` ends a job at once"),
 ];
 
-/// Advice on a word of another tool, typed at a command of pinfold's (empty: in place of one): `advice("batch", "--nice")`.
+/// Advice on a word of another tool, typed at a command of pinfold (empty: in place of a command): `advice("batch",
+/// "--nice")`.
 pub(crate) fn advice(command: &str, word: &str) -> Option<&'static str> {
     TABLE
         .iter()

@@ -1,8 +1,8 @@
-//! Numbers that commands name, by where they stand: what a job needs may follow from one of them.
+//! Numbers in commands, by their place: a job's needs may follow from such a number.
 //!
-//! `--size 40`, `size=40` and a plain `40` are looked for, sizes as `400M` in bytes. The places count that all runs of
-//! a class fill and at which they differ. Absent: which of them tells anything (crate `advise`), and files (their sizes
-//! are [`crate::job`]'s).
+//! `--size 40`, `size=40` and a plain `40` are looked for, sizes as `400M` in bytes. Only places that all runs of a
+//! class fill, and at which they differ, count. Absent: which number predicts the needs (crate `advise`), and files
+//! (their sizes are [`crate::job`]'s).
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ fn value_of(word: &str) -> Option<f64> {
 pub(super) struct Places(Vec<String>);
 
 impl Places {
-    /// Those that all of these commands fill, and not all with the same; the first of them.
+    /// The first places that all these commands fill, and not all with the same number.
     pub(super) fn of<'a>(commands: impl ExactSizeIterator<Item = &'a [Number]> + Clone) -> Self {
         let all = commands.len();
         let mut filled: BTreeMap<&str, (usize, f64, bool)> = BTreeMap::new();
@@ -79,7 +79,7 @@ impl Places {
         Self(first.iter().filter(counts).take(NUMBERS).map(|number| number.place.clone()).collect())
     }
 
-    /// What stands at these places of one command.
+    /// A command's numbers at these places.
     pub(super) fn values(&self, numbers: &[Number]) -> [Option<f64>; NUMBERS] {
         let value = |at: usize| {
             let place = self.0.get(at)?;

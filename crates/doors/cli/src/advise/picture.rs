@@ -1,4 +1,4 @@
-//! A class over time as a picture: what its runs held, what they asked for, and what is advised now. Absent: figures.
+//! A class over time as a picture: the memory of its runs, their requests, and the present advice. Absent: figures.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use pinfold_client::Failure;
 /// The size of the picture, in pixels.
 const SIZE_PX: (u32, u32) = (1000, 500);
 
-/// Draws the one class of `views` into a file.
+/// Draws the only class of `views` into a file.
 pub(super) fn write(file: &Path, kind: Picture, runs: &[Run], views: &[ClassView]) -> Result<(), Failure> {
     let view = match views {
         [view] => view,

@@ -1,6 +1,6 @@
 //! How many cores the last runs of a class kept busy at once, by their samples.
 //!
-//! Absent: which runs there are ([`super::history`]), and what is made of it ([`super::classes`]).
+//! Absent: the runs ([`super::history`]), and the use of the figure ([`super::classes`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use pinfold_client::{Client, Failure};
 
 /// How many of the last runs of a class with several cores are looked at, to find how many cores were ever busy.
 const FOR_CORES: usize = 8;
-/// Jobs that one request may name.
+/// The most jobs that a request may name.
 const NAMED_MAX: usize = 64;
 
 /// Reads the samples of these jobs, and hands each job's over.
@@ -32,8 +32,8 @@ pub(super) fn look(
     Ok(())
 }
 
-/// The jobs whose samples are wanted, of runs in the order of their submission: each with user, name and cores of its
-/// class. Of one core there is none to save.
+/// The jobs with wanted samples, of runs in the order of their submission: each with user, name and cores of its class.
+/// A job with a single core has none to save.
 pub(super) fn wanted<'a>(
     runs: impl DoubleEndedIterator<Item = ((&'a str, &'a str, u32), u64)>,
 ) -> BTreeSet<u64> {
@@ -45,7 +45,7 @@ pub(super) fn wanted<'a>(
     of_several.flat_map(|(_, jobs)| jobs.into_iter().take(FOR_CORES)).collect()
 }
 
-/// The most cores that were kept busy from one sample to the next; `None`: there are no samples.
+/// The highest number of busy cores between two samples; `None`: there are no samples.
 pub(super) fn cores_peak(points: &[PointView]) -> Option<f64> {
     points.iter().map(|point| point.cpu_cores).reduce(f64::max)
 }

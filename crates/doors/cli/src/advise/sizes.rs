@@ -7,7 +7,7 @@ use super::{OfClasses, classes, history};
 use pinfold_client::{Dial, Failure};
 use pinfold_proto::ExitCode;
 
-/// What a class of a user's jobs needs; classes of several numbers of cores stay apart.
+/// The need of a class of a user's jobs; classes of several numbers of cores stay apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) user: String,
@@ -18,7 +18,7 @@ pub(crate) struct Size {
     pub(crate) jobs: usize,
 }
 
-/// The sizes that the jobs since then tell, those first whose last run is the latest.
+/// The sizes from jobs since then, in descending order of the last run.
 pub(crate) fn sizes(dial: &Dial, since: &str) -> Result<Vec<Size>, Failure> {
     let asked = OfClasses {
         by: None,

@@ -1,6 +1,6 @@
 //! The table that is replayed: comma-separated values with a header, checked line by line.
 //!
-//! Fields may stand in double quotes (RFC 4180). Columns come in any order; those that nobody knows are skipped.
+//! Fields may stand in double quotes (RFC 4180). Columns come in any order; unknown columns are skipped.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ const COLUMNS: [&str; 9] = [
     "wall_s",
     "numbers",
 ];
-/// Those that must be there, and be filled in.
+/// Columns that must be there, and be filled in.
 const NEEDED: [&str; 3] = ["class", "peak_bytes", "wall_s"];
 
 impl Table {
@@ -133,7 +133,7 @@ fn job<'a>(field: impl Fn(&str) -> &'a str) -> Result<(&'a str, Job), String> {
     Ok((name, Job { line: 0, class: 0, times, train, request_bytes, row }))
 }
 
-/// Numbers with blanks between them; a `-` stands for one that is not known.
+/// Numbers with blanks between them; a `-` stands for an unknown number.
 fn numbers(text: &str) -> Result<[Option<f64>; NUMBERS], String> {
     let mut numbers = [None; NUMBERS];
     for (at, word) in text.split_whitespace().enumerate() {

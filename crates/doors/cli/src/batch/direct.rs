@@ -69,8 +69,8 @@ impl Direct {
         Self { search: std::env::var_os("PATH"), own_words }
     }
 
-    /// The program and the words of a line that needs no shell. `None`: it does, be it only to say that there is no such
-    /// program.
+    /// The program and the words of a line that needs no shell. `None`: the line needs a shell, if only to report that
+    /// the program is missing.
     pub(super) fn program(&self, line: &OsStr) -> Option<(PathBuf, Vec<OsString>)> {
         let words = words(line).filter(|_| !self.own_words)?;
         // Without PATH a shell has a PATH of its own.

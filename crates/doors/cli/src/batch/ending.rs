@@ -106,8 +106,8 @@ impl Batch {
         self.keeper.running().for_each(|(_, pid)| send_signal_to_group(pid, signal));
     }
 
-    /// The user wants it to end: waiting jobs are withdrawn, running ones get the signal, and from the third
-    /// time on SIGKILL.
+    /// The user wants it to end: waiting jobs are withdrawn, running jobs get the signal, and from the third time on
+    /// SIGKILL.
     pub(super) fn end(&mut self, signal: i32) {
         let times = self.ending.map_or(1, |(_, times)| times + 1);
         self.ending = Some((signal, times));

@@ -57,7 +57,7 @@ impl Source<'_> {
 /// A list that is not read yet, and whether it is linked to the list before it.
 pub(super) type List<'a> = (Source<'a>, bool);
 
-/// Reads all of a list, whose arguments end with this byte in a file.
+/// Reads all of a list; arguments in a file end with this byte.
 pub(super) fn read((source, linked): &List<'_>, ending: u8) -> Result<Input, Failure> {
     let values = match source {
         Source::File(file) => {
@@ -142,8 +142,8 @@ impl Columns {
     }
 }
 
-/// Which argument of each list each command has: of lists that are linked the n-th ones together, as many as the shortest
-/// has; of others each with each, the last list running fastest.
+/// Which argument of each list each command has: of linked lists the n-th arguments together, as many as the shortest
+/// list has; of other lists each with each, the last list running fastest.
 pub(super) struct Choice {
     /// The lists of each group that is linked, and its length.
     groups: Vec<(std::ops::Range<usize>, usize)>,

@@ -1,8 +1,8 @@
 //! The job log: a line for each job that ended, in the columns of GNU parallel's `--joblog`, and the lines that
 //! have run already according to a log.
 //!
-//! A log may go to a pipe or a terminal, whose reader may stop. The rest is kept until it reads on: the keeper
-//! has jobs to wait for, and signals to hear.
+//! A log may go to a pipe or a terminal with a reader that may stop. The rest is kept until it reads on: the keeper has
+//! jobs to wait for, and signals to hear.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -168,7 +168,7 @@ pub(super) fn done(path: &Path, lines: &Lines, failed_again: bool) -> Result<Vec
     };
     let mut ended = BTreeMap::new();
     let (whole, rest) = whole_lines(&text);
-    // A job whose line is torn has not run, as far as the log says.
+    // A job with a torn line has not run, as far as the log says.
     let is_read = rest.is_empty() || is_torn_line(whole, rest);
     let lines_read = whole.split_inclusive(|&byte| byte == b'\n').chain((!is_read).then_some(rest));
     for (number, line) in (1..).zip(lines_read) {

@@ -201,7 +201,7 @@ impl Lines {
         let command = template.command(values, self.read);
         self.tags.push(values.join(&b' '));
         if self.args.results.is_some() {
-            // As GNU parallel has it: a directory for each name or number, and one for each argument.
+            // Like GNU parallel: a directory for each name or number, and a directory for each argument.
             let names = self.names.as_deref().unwrap_or_default();
             let name =
                 |at: usize| names.get(at).cloned().unwrap_or_else(|| (at + 1).to_string().into_bytes());
@@ -271,7 +271,7 @@ impl Lines {
         while commands.peek().is_some() {
             let mut asked = Vec::new();
             let mut bytes = 0;
-            // JSON may make six bytes of one; a command is cut so that it always fits.
+            // JSON may make six bytes of a single byte; a command is cut so that it always fits.
             while let Some(next) = commands.next_if(|next| fits(bytes, next)) {
                 bytes += weight(&next);
                 asked.push(next);

@@ -1,5 +1,4 @@
-//! The outputs of lines that ended before others that stand before them (`--keep-order`): kept in one file
-//! until it is their turn.
+//! Outputs of ended lines that wait for earlier lines (`--keep-order`): kept in a single file until their turn.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,14 +33,14 @@ impl Ordered {
     /// A line is over, with its outputs.
     pub(super) fn over(&mut self, ticket: u64, outputs: Option<[File; 2]>) {
         self.spool.tidy();
-        // An output whose turn it is needs no copy.
+        // The output that is next needs no copy.
         let is_next = self.tickets.get(self.next) == Some(&ticket);
         let mut keep = |output| if is_next { Place::Own(output) } else { self.spool.keep(output) };
         let places = outputs.map(|[out, err]| [keep(out), keep(err)]);
         self.waits.insert(ticket, places);
     }
 
-    /// The next line whose turn it is, if it is over; `rest`: lines that never ran are passed over.
+    /// The line that is next, if it is over; `rest`: lines that never ran are passed over.
     pub(super) fn next(&mut self, rest: bool) -> Option<(u64, Option<Places>)> {
         loop {
             let ticket = *self.tickets.get(self.next)?;

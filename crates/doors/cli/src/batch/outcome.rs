@@ -70,7 +70,7 @@ impl Outcome {
         self.ended = self.asked.is_some().then(Instant::now);
     }
 
-    /// From when it was asked for to its start, or to its end without one.
+    /// The time from its submission to its start, or to its end without a start.
     fn waited(&self) -> Duration {
         between(self.asked, self.started.or(self.ended))
     }
@@ -128,7 +128,7 @@ pub(super) fn view(outcomes: &[Outcome], work: &Work, began: Instant) -> BatchVi
     }
 }
 
-/// Writes it as one line of JSON.
+/// Writes it as a line of JSON.
 pub(super) fn write_json(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
     serde_json::to_writer(&mut out, view)?;

@@ -1,5 +1,5 @@
-//! One file that keeps the outputs of many lines until they are printed, so that waiting outputs take no descriptors. Where
-//! it has no room for an output, the output stays in its own file.
+//! A file that keeps the outputs of many lines until they are printed, so that waiting outputs take no descriptors.
+//! Where it has no room for an output, the output stays in its own file.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};

@@ -115,7 +115,7 @@ enum Form {
     Whole(usize),
     Name(usize),
     Directory,
-    /// The directory as it is written; empty without one.
+    /// The directory as written; may be empty.
     Before,
     Ending(usize),
 }
@@ -181,7 +181,7 @@ fn word_parts(word: &[u8], names: &[Vec<u8>]) -> Vec<Part> {
     let bare = word.trim_ascii_end();
     let mut own = parts(bare, names);
     if own.iter().any(|part| matches!(part, Part::Argument { place: None, .. })) {
-        // Within the word there is one argument.
+        // Within the word there is a single argument.
         own = vec![Part::Word(own)];
     }
     own.push(Part::Text(word[bare.len()..].to_vec()));

@@ -1,4 +1,5 @@
-//! `pinfold --host NAME status|report|why` ([`far`] has the others): other hosts, through the hub, as the user one is or as the holder of a reader's token.
+//! `pinfold --host NAME status|report|why` ([`far`] has the others): other hosts, through the hub, as this user or as
+//! the holder of a reader's token.
 
 use crate::again::{may_look, until_next_elsewhere};
 use crate::names::JobRef;
@@ -28,7 +29,7 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// No host but this one.
+    /// Only this host.
     pub(crate) const HERE: Self = Self { host: None, all_hosts: false };
 
     /// Whether another host is meant.
@@ -48,7 +49,7 @@ fn number_of(job: &JobRef) -> Result<u64, Failure> {
     }
 }
 
-/// Whether a job of another host is the one that is named, or a member of that array.
+/// Whether a job of another host is the named job, or a member of the named array.
 fn is_meant(named: &JobRef, job: &JobView) -> bool {
     match named {
         JobRef::Number(number) => number.job == job.job || Some(number.job) == job.array_id,
@@ -141,7 +142,7 @@ struct Reports {
     reports: Vec<HostReport>,
 }
 
-/// Refuses `--all`: what the hub tells without it depends on who asks, and it cannot be more.
+/// Refuses `--all`: the hub shows each caller all visible jobs anyway, and cannot show more.
 pub(super) fn without_all(all: bool) -> Result<(), Failure> {
     if !all {
         return Ok(());
@@ -272,7 +273,7 @@ impl Wanted<'_> {
     }
 }
 
-/// What to say where the hub told the last jobs of those that were asked for, and where the others are.
+/// The message where the hub told only the last of the requested jobs: how to reach the others.
 fn cut(shown: usize, series: bool, which: &Elsewhere) -> String {
     let way = match (series, &which.host) {
         (true, _) => {

@@ -1,5 +1,5 @@
-//! `pinfold --host NAME map|top|plot|advise|export`: the same screens, pictures and tables, of what the hub tells. Absent here: how it is
-//! asked ([`super::ask`]).
+//! `pinfold --host NAME map|top|plot|advise|export`: the same screens, pictures and tables, from the hub's data. Absent
+//! here: the question to the hub ([`super::ask`]).
 
 use pinfold_hubwire::bundle::HostReport;
 use pinfold_profile::export;

@@ -1,5 +1,5 @@
-//! As whom a hub is asked: as the holder of a reader's token where one is kept, else as this user by the word of this host's
-//! daemon, which signs each request. Owner of state: the file with the hub's address. Absent here: what the hub makes of it.
+//! The identity at a hub: the holder of a reader's token if a token is kept, else this user by the word of this host's
+//! daemon, which signs each request. Owner of state: the file with the hub's address. Absent here: the hub's use of it.
 
 use std::fs::set_permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ const OF_HOST: &str = "/etc/pinfold";
 /// A hub that can be asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Address {
-    /// Its address, or those of several with one database, with commas between them.
+    /// The hub's address, or several hubs' addresses with a common database, with commas between.
     pub(super) url: String,
     /// Certificates that the hub's own is signed by, as PEM text, where no public authority did.
     pub(super) authority: Option<String>,
@@ -68,7 +68,7 @@ impl Address {
     }
 }
 
-/// A hub, asked as somebody.
+/// A hub, asked under an identity.
 pub(super) type Hub<'a> = Courier<Box<dyn Identity + 'a>>;
 
 /// The hub that is known.
@@ -105,7 +105,7 @@ impl Identity for Vouched<'_> {
     }
 }
 
-/// The daemon's word on who this user is, for a hub and a request.
+/// The daemon's signed word on this user's name, for a hub and a request.
 pub(super) fn vouch(daemon: &mut Client, url: &str, request: &str) -> Result<Voucher, Failure> {
     let asked =
         Request::Vouch { audience: url.trim_end_matches('/').to_owned(), request: request.to_owned() };

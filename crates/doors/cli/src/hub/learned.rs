@@ -57,7 +57,7 @@ impl Learned {
                 Err(failure) => Some(failure.message),
             },
             Ok(Answer { signed: None }) => None,
-            // An earlier hub has no such path; the pusher's sends report an absent hub.
+            // An earlier hub lacks this path; the pusher's sends report an absent hub.
             Err(ClientError::Refused { status: 404, .. }) => {
                 Some("the hub is of an earlier version, and tells nothing of other hosts' jobs".to_owned())
             }

@@ -172,7 +172,7 @@ struct Round {
     settings: Settings,
     said: Said,
     begun: Instant,
-    /// The daemon's instance whose key the hub knows.
+    /// The daemon's instance with the key that the hub knows.
     known: Option<String>,
     /// The hub's knowledge of other hosts, on its way to the daemon.
     learned: Learned,

@@ -29,7 +29,7 @@ const NAMED_MAX: usize = 500;
 pub(super) struct Daemon<'a> {
     dial: &'a Dial,
     client: Option<Client>,
-    /// The machine as it was read, and the PUs for jobs then: as long as those stay, it is as it was.
+    /// The machine as last read, and its PUs for jobs: valid while the PUs stay the same.
     topology: Option<(String, Topology)>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Daemon<'a> {
     }
 }
 
-/// Waiting jobs of which the cause is asked for at each look, the first ones.
+/// The cause is asked for the first jobs that wait, at each look.
 const CAUSES_MAX: usize = 20;
 
 impl Daemon<'_> {
@@ -125,7 +125,7 @@ fn status(client: &mut Client, request: &Request) -> Result<StatusView, Failure>
     answer!(client.ask(request)?, Status)
 }
 
-/// Which jobs are the last so many. As long as those are few enough, whatever a clock said when they were asked for.
+/// Selects the last `count` jobs. While they are few enough, the clock at their submission does not matter.
 fn last(count: u64, submitted_us: u64) -> Select {
     match u32::try_from(count) {
         Ok(few) if count <= LAST_MAX => Select::Last(few),
@@ -133,14 +133,14 @@ fn last(count: u64, submitted_us: u64) -> Select {
     }
 }
 
-/// So many jobs are asked for where this many are new, and this many more may come in meanwhile. Those that turn out not
-/// to be new were told in vain.
+/// The number of jobs to ask for, when `new` jobs are new and `more` jobs may come in meanwhile. Jobs that turn out to
+/// be old are told in vain.
 fn with_room(new: u64, more: u64) -> u64 {
     new.saturating_add(more).clamp(new, LAST_MAX.max(new))
 }
 
-/// Jobs that are not told by their number are told by when they were asked for, and there are some: that no one is found
-/// would not change by itself.
+/// Jobs that are not told by number are told by submission time, and there are some: an empty answer would not change
+/// by itself.
 fn check_found(select: &Select, seen: u64, found: &[Found]) -> Result<(), Failure> {
     if !matches!(select, Select::Since(_)) || !found.is_empty() {
         return Ok(());
@@ -152,8 +152,8 @@ fn check_found(select: &Select, seen: u64, found: &[Found]) -> Result<(), Failur
     Err(Failure::new(ExitCode::Failed, text))
 }
 
-/// What a host tells of its last jobs, as many as have a number above `seen`. Jobs that come in between two questions push
-/// the first ones out of the last so many: it is asked again, for more, until none of them can be missing.
+/// A host's report of its last jobs, as many as have a number above `seen`. Jobs that arrive between two questions push
+/// the first out of that count: the host is asked again, for more, until no job can be missing.
 fn all_above<H, T>(
     host: &mut H,
     seen: u64,

@@ -6,7 +6,7 @@ use pinfold_proto::{After, AfterEnd};
 use crate::names::{self, JobRef};
 use pinfold_client::{Client, Failure};
 
-/// What `--after` says: how each must end, and which; those of one piece count as one.
+/// The value of `--after`: ends and jobs; jobs of a piece count as a group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AfterArgs(Vec<(AfterEnd, Vec<JobRef>)>);
 
@@ -16,7 +16,7 @@ impl AfterArgs {
         self.0.iter().flat_map(|(_, jobs)| jobs).any(|job| !matches!(job, JobRef::Number(_)))
     }
 
-    /// Those that are named by numbers.
+    /// The conditions on jobs named by numbers.
     pub(crate) fn numbers(&self) -> Vec<After> {
         let number = |job: &JobRef| match job {
             JobRef::Number(job) => Some(job.clone()),
@@ -37,8 +37,8 @@ impl AfterArgs {
     }
 }
 
-/// The conditions of jobs that count as one. They have failed if one of them has; the rest is the same for each by
-/// itself.
+/// The conditions of jobs that count as a group. The group has failed if any of its jobs has; other ends hold for each
+/// job by itself.
 fn as_one(end: AfterEnd, jobs: impl IntoIterator<Item = JobName>) -> Vec<After> {
     let mut all: Vec<After> = jobs.into_iter().map(|job| After { end, job, with: Vec::new() }).collect();
     if end == AfterEnd::Failed && !all.is_empty() {
@@ -63,7 +63,7 @@ fn one(text: &str) -> Result<(AfterEnd, Vec<JobRef>), String> {
             (AfterEnd::of(word).ok_or_else(wanted)?, job)
         }
     };
-    // A name may have a plus sign in it: then it is one name.
+    // A name with a plus sign stays a single name.
     if let Ok(numbers) = jobs.split('+').map(str::parse::<JobName>).collect::<Result<Vec<_>, _>>() {
         return Ok((end, numbers.into_iter().map(JobRef::Number).collect()));
     }

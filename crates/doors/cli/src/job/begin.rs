@@ -1,5 +1,5 @@
-//! When a job may begin, as people say it: a moment with or without a time zone, a time of day, a day, or so long from now.
-//! What names no zone is in the local one.
+//! When a job may begin, as people say it: a moment with or without a time zone, a time of day, a day, or a duration
+//! from now. The default is the local zone.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::{Timestamp, ToSpan, ZonedDateTime};

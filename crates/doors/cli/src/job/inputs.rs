@@ -1,8 +1,8 @@
-//! How large the files are that a command names: what it will need of memory often follows from that.
+//! The sizes of the files that a command names: its memory need often follows from them.
 //!
-//! Looked up as the user who asks, before the job waits, with a bounded number of calls. Files that an option or a redirection
-//! names as output are left out. Absent: what follows from the size (`pinfold advise`), and files that the command finds by
-//! itself.
+//! Looked up as the calling user, before the job waits, with a bounded number of calls. Files that an option or a
+//! redirection names as output are left out. Absent: the use of the size (`pinfold advise`), and files that the command
+//! finds by itself.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

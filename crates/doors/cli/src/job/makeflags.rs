@@ -1,7 +1,7 @@
 //! `MAKEFLAGS`: options that make hands to the makes below it, among them the address of a jobserver that lives as long as the
 //! make that opened it.
 
-/// `MAKEFLAGS` of a build: what was in it, without jobs and jobservers of others, and these words.
+/// `MAKEFLAGS` of a build: the present flags, without jobs and jobservers of others, and these words.
 pub(crate) fn flags(present: &str, own: &str) -> String {
     let (options, variables) = match present.split_once("-- ") {
         Some((options, variables)) if options.is_empty() || options.ends_with(' ') => {

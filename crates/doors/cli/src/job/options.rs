@@ -151,7 +151,7 @@ impl JobOptions {
     /// Notes the options on the command line.
     pub(crate) fn note_typed(&mut self, matches: &ArgMatches) {
         let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        // Groups of options are among these, too: the one of the options by which the daemon is reached.
+        // Groups of options are among these, too: the group of options that reach the daemon.
         let typed = matches.ids().map(Id::as_str).filter(|id| is_typed(id) && *id != "Reach");
         self.typed = typed.map(str::to_owned).collect();
     }

@@ -1,8 +1,8 @@
-//! Whether this process is a part of a job already. What is run then runs as a part of that job: it has the job's cores
+//! Whether this process is a part of a job already. A command then runs as a part of that job: it has the job's cores
 //! and memory, and to queue behind itself would be a deadlock.
 //!
-//! The daemon says so, from the process's group and descent (`Request::Part`). What this process can see of itself only
-//! tells whether the question is worth a round trip: variables stay behind when their job is over.
+//! The daemon says so, from the process's group and descent (`Request::Part`). This process's own view only tells
+//! whether the question is worth a round trip: variables stay behind when their job is over.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -20,10 +20,10 @@ use crate::print::say;
 /// How far up this process's descent is looked for a job.
 const ANCESTORS_MAX: usize = 32;
 
-/// Options that are of no use without a job of its own: what they are for would not be done. By the names of fields.
+/// Options that are of no use without a job of its own, by the names of fields.
 const REFUSED: [&str; 6] = ["timeout", "timeout_signal", "cpu_limit", "after", "begin", "hold"];
 
-/// Options that say what a job is given. A part of a job has what that was given.
+/// Options on a job's resources. A part of a job has the job's resources.
 const WITHOUT_EFFECT: [&str; 18] = [
     "priority",
     "primary",
@@ -47,7 +47,8 @@ const WITHOUT_EFFECT: [&str; 18] = [
 
 static KNOWN: OnceLock<Option<u64>> = OnceLock::new();
 
-/// The job of this daemon that this process is part of. The daemon is asked once, and only if there may be one.
+/// The job of this daemon that this process is part of. The daemon is asked once, and only if this may be a job's
+/// process.
 pub(crate) fn of(dial: &Dial) -> Result<Option<u64>, Failure> {
     if let Some(known) = KNOWN.get() {
         return Ok(*known);
@@ -75,8 +76,8 @@ pub(crate) fn known() -> Option<u64> {
     KNOWN.get().copied().flatten()
 }
 
-/// Refuses options that a part of this job cannot have, and says once which have no effect. Those count that were typed:
-/// what stands in the environment was meant for the job around, which has it.
+/// Refuses options that a part of this job cannot have, and warns once of options without effect. Only typed options
+/// count: options in the environment were meant for the surrounding job, which has them.
 pub(crate) fn check(job: u64, options: &JobOptions) -> Result<(), Failure> {
     let refuse = |text: String| Err(Failure::new(ExitCode::Refused, text));
     let typed = |names: &[&str]| {

@@ -3,7 +3,7 @@
 use pinfold_proto::Resource;
 use pinfold_proto::resource::{ResourceError, parse_resources};
 
-/// A list of resources, as one value of an option.
+/// A list of resources, as a single value of an option.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ResourceArgs(pub(crate) Vec<Resource>);
 

@@ -1,4 +1,4 @@
-//! Options without a value that an environment variable can set as well: what such a variable may hold.
+//! Options without a value that an environment variable can set as well: the variable's allowed values.
 
 use std::ffi::OsStr;
 

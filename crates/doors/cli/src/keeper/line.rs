@@ -16,7 +16,7 @@ use pinfold_sys::whereabouts;
 use super::link::Link;
 use pinfold_client::{Dial, Welcome};
 
-/// How often a lost daemon is looked for at first; looking is one `connect`.
+/// The first interval of looking for a lost daemon; a look is a single `connect`.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// How often it is looked for at last: a daemon without room for more keepers must have time for others.
@@ -40,7 +40,7 @@ pub(super) struct Line {
     instance: String,
     /// and by its state directory.
     state: PathBuf,
-    /// Another daemon on its socket, if there is one.
+    /// Another daemon on its socket, if present.
     stranger: Option<Stranger>,
     /// Whether a daemon started from here would have the jobs of the lost daemon.
     replaceable: bool,
@@ -120,8 +120,8 @@ impl Line {
         Some(if link.out.is_empty() { Wanted::input(&link.stream) } else { Wanted::both(&link.stream) })
     }
 
-    /// Says something, with the next flush. Without a daemon nothing is lost: every job is presented anew when there is
-    /// one again.
+    /// Sends a request with the next flush. Without a daemon nothing is lost: every job is presented anew to the next
+    /// daemon.
     pub(super) fn send(&mut self, request: &Request) {
         if let Some(link) = &mut self.link {
             link.push(request);

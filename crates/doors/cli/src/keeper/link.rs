@@ -1,6 +1,6 @@
-//! A keeper's connection to the daemon: messages, and the doors that come along with them.
+//! A keeper's connection to the daemon: messages, and the doors (passed files) with them.
 //!
-//! Absent here: when to connect, and what to say.
+//! Absent here: when to connect, and the messages' content.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -18,12 +18,12 @@ pub(super) struct Link {
     pub(super) stream: UnixStream,
     pub(super) decoder: Decoder,
     pub(super) out: Vec<u8>,
-    /// Files that came along with messages, for those that announce them.
+    /// Files that came along with messages, for the messages that announce them.
     pub(super) doors: VecDeque<OwnedFd>,
 }
 
 impl Link {
-    /// Greets the daemon, and says with the greeting what need not wait for the answer.
+    /// Greets the daemon, and sends with the greeting a request that need not wait for the answer.
     pub(super) fn greet(stream: UnixStream, first: Option<&Request>) -> io::Result<Self> {
         let decoder = Decoder::new(REPLY_MAX_BYTES);
         let mut link = Self { stream, decoder, out: Vec::new(), doors: VecDeque::new() };
@@ -41,7 +41,7 @@ impl Link {
 
     /// Says something with the next that is sent.
     pub(super) fn push(&mut self, request: &Request) {
-        // No daemon reads requests as long as those that are refused here; it would cut the keeper off.
+        // The daemon reads no request of this length, and would cut the keeper off.
         if let Err(error) = wire::encode(request, &mut self.out) {
             say(&format!("warning: the daemon is not told something: {error}"));
         }
@@ -65,7 +65,7 @@ impl Link {
         }
     }
 
-    /// Reads what has arrived, bytes and files; 0 at the end.
+    /// Reads the arrived bytes and files; 0 at the end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let got = ancillary::receive(&self.stream, buffer, &mut self.doors)?;
         self.decoder.push(&buffer[..got]);

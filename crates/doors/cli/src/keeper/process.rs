@@ -1,4 +1,4 @@
-//! The processes that a keeper starts: what makes their programs, how they ended, and signals for them.
+//! The processes that a keeper starts: how their programs are made, how they ended, and signals for them.
 
 use std::time::SystemTime;
 
@@ -17,7 +17,7 @@ pub(crate) fn send_signal_to_group(pid: u32, signal: i32) {
     signals::send_to_group(pid, signal);
 }
 
-/// Sends a signal to a child; one that is gone already needs none.
+/// Sends a signal to a child; a child that is gone already needs none.
 pub(crate) fn send_signal(pid: u32, signal: i32) {
     signals::send(pid, signal);
 }

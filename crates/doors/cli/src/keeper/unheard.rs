@@ -1,6 +1,6 @@
-//! Jobs that no daemon knows any more, and ends that no daemon is there to hear of.
+//! Jobs that no daemon knows any more, and ends without a daemon to report to.
 //!
-//! Absent here: what users are told of them (`submit/notes`).
+//! Absent here: the messages to users (`submit/notes`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -35,8 +35,8 @@ impl Keeper {
         std::mem::take(&mut self.unknown)
     }
 
-    /// The daemon does not know the job: one that waits is asked for anew, one that runs goes on unmanaged,
-    /// one that ended is nobody's concern any more.
+    /// The daemon does not know the job: a waiting job is asked for anew, a running job goes on unmanaged, an ended job
+    /// is forgotten.
     pub(super) fn not_known(&mut self, job: u64) {
         let Some(ticket) = self.by_job.remove(&job) else { return };
         let Some(kept) = self.jobs.get_mut(&ticket) else { return };

@@ -34,7 +34,7 @@ impl<'a> Jobs<'a> {
         Ok(Self { dial, client: dial.connect()? })
     }
 
-    /// How a job stands; `None`: the daemon knows of no such job.
+    /// A job's status; `None`: the daemon does not know the job.
     pub(super) fn status(&mut self, job: u64) -> Result<Option<JobView>, Failure> {
         let until = Instant::now() + BACK_WITHIN;
         loop {
@@ -138,7 +138,7 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    /// The file; `None`: it is not there yet, as that of an array's member is made when that starts, and nobody waits for
+    /// The file; `None`: it is not there yet, as an array member's file is made at its start, and no reader waits for
     /// it any more, or it never came.
     fn opened(
         &mut self,

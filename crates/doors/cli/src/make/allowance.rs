@@ -1,8 +1,8 @@
-//! How many commands a build may run at once, by what the daemon says of the host.
+//! How many commands a build may run at once, by the daemon's figures of the host.
 //!
-//! It has the PUs that its job is bound to, less those that other jobs need: jobs that run and jobs that wait. Memory
-//! bounds it as well: another command is expected to need as much as those that run do on average.
-//! Absent here: tokens, the daemon, the clock.
+//! A build has the PUs that its job is bound to, less the needs of other jobs, running and waiting. Memory bounds it as
+//! well: another command is expected to need the average of the running commands. Absent here: tokens, the daemon, the
+//! clock.
 
 use pinfold_proto::JobClass;
 use pinfold_proto::view::StatusView;
@@ -11,7 +11,7 @@ use pinfold_topo::CpuSet;
 /// The share of time in which all processes stalled for memory, over 10 s, from which on fewer commands run.
 const PRESSURE_MOST: f64 = 0.05;
 
-/// What is known of the host and of the build's own job.
+/// The known figures of the host and of the build's own job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
     /// Cores of the host that jobs may use.
@@ -37,7 +37,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// What `status` says, of a build that asked for `own_slots` slots on a host with `pus` PUs for jobs.
+    /// The figures of `status`, for a build that asked for `own_slots` slots on a host with `pus` PUs for jobs.
     pub(super) fn of(status: &StatusView, own_slots: u64, pus: u64) -> Option<Self> {
         let own = status.jobs.first()?;
         let bound = own.cpus.as_deref().and_then(|cpus| cpus.parse::<CpuSet>().ok());

@@ -1,8 +1,8 @@
 //! Serves a build's tokens while it runs: asks the daemon how the host stands, and puts tokens in or takes them out.
 //!
-//! Where no daemon answers, the tokens stay as they are until there is one again.
-//! Owner of state: the pool, the ledger, a connection for questions. Absent here: what a host's figures mean
-//! ([`super::allowance`]), and which tokens are lost ([`super::ledger`]).
+//! Where no daemon answers, the tokens stay as they are until a daemon is back. Owner of state: the pool, the ledger, a
+//! connection for questions. Absent here: the meaning of a host's figures ([`super::allowance`]), and which tokens are
+//! lost ([`super::ledger`]).
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(super) struct Server {
     proc: Proc,
     pool: Pool,
     ledger: Ledger,
-    /// How many commands may run at once, whatever is free.
+    /// The most commands at once, regardless of free PUs.
     most: u32,
     /// Slots that its job takes.
     own_slots: u64,

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What a command is.
+/// The kind of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tool {
     Make,
@@ -87,7 +87,7 @@ impl Tool {
         Ok((kept, told))
     }
 
-    /// The options of one word up to its number of jobs, and what comes of the rest.
+    /// The options of a word up to its number of jobs, and the reading of the rest.
     fn cluster<'a>(self, options: &'a [u8]) -> (&'a [u8], Number<'a>) {
         let valued = if self == Self::Make { OF_MAKE } else { OF_NINJA };
         for (at, option) in options.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Tool {
                 b'j' => return (&options[..at], Number::Here(&options[at + 1..])),
                 b't' if self == Self::Ninja => return (options, Number::ToolFollows),
                 option if valued.contains(option) && is_last => return (options, Number::OtherValue),
-                // What follows is its value.
+                // The rest is its value.
                 option if valued.contains(option) => break,
                 b'l' | b'O' if self == Self::Make => break,
                 _ => {}
@@ -124,7 +124,7 @@ impl Tool {
     }
 }
 
-/// What comes of a word of short options.
+/// The reading of a word of short options.
 enum Number<'a> {
     /// No number of jobs.
     None,

@@ -1,4 +1,4 @@
-//! Asking the daemon for jobs: which ones, and the pieces that its answer comes in.
+//! Asking the daemon for jobs: which jobs, and the pieces of its answer.
 
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Request, Select};
@@ -51,7 +51,7 @@ pub(crate) fn reports(client: &mut Client, select: Select) -> Result<Vec<ReportV
     ask(client, &figures_of(select, false, false))
 }
 
-/// Asks for one job's figures, without its course; `None`: the daemon knows of no such job.
+/// Asks for a job's figures, without its course; `None`: the daemon does not know the job.
 pub(crate) fn figures(client: &mut Client, job: u64) -> Result<Option<ReportView>, Failure> {
     Ok(reports(client, Select::Jobs(vec![job]))?.pop())
 }

@@ -1,4 +1,4 @@
-//! The keys that a type has as JSON, without a value of it: what its derived reader asks for.
+//! The keys of a type as JSON, without a value of it: the fields that its derived reader asks for.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub(super) fn of<T: DeserializeOwned>() -> &'static [&'static str] {
 
 struct Names;
 
-/// The way out of the reader, with what it asked for.
+/// The early exit of the reader, with the fields asked for.
 #[derive(Debug)]
 struct Asked(&'static [&'static str]);
 

@@ -1,4 +1,5 @@
-//! `pinfold sim calibrate`: measures what cores of this host cost each other, its disk and its swap, and keeps that.
+//! `pinfold sim calibrate`: measures how much cores of this host slow each other, its disk and its swap, and keeps the
+//! figures.
 //!
 //! Each figure is the median of [`ROUNDS`] rounds, in each of which everything is measured once: a change over a
 //! minute changes all alike. Reading order: [`measure`] (the figures, and their meaning), `real` (the measuring).
@@ -71,8 +72,8 @@ trait Host {
     fn work(&mut self, kind: Kind, cores: usize, time: Duration) -> Result<f64, Failure>;
     /// Bytes that so many files take together in a second, until they are on disk, written for about so long.
     fn write(&mut self, files: usize, time: Duration) -> Result<u64, Failure>;
-    /// Requests that each of some writers brings to disk in a second, one after the other, each of which makes a file
-    /// longer, for about so long. `sizes`: what each writes at once, in bytes.
+    /// Requests that each of some writers brings to disk in a second, in sequence, over about `time`; each makes a file
+    /// longer. `sizes`: each writer's bytes per request.
     fn requests(&mut self, sizes: &[usize], time: Duration) -> Result<Vec<u64>, Failure>;
     /// Bytes a second to swap and back; `None`: there is none.
     fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure>;

@@ -14,17 +14,17 @@ use pinfold_client::{Dial, Failure};
 
 /// Groups of keys that a simulated host heeds.
 const SIMULATED: [&str; 3] = ["cpu.", "memory.", "slots."];
-/// And keys that say what of the host is for jobs: they say nothing of another one.
+/// Keys that set the host's part for jobs: they say nothing of another host.
 const OF_THE_HOST: [&str; 4] = ["host.cpus", "host.memory", "host.memory_reserve", "host.swap"];
 
-/// Whether a setting is not the usual one, and changes something in a simulation.
+/// Whether a setting differs from the default, and changes something in a simulation.
 fn is_simulated(value: &ConfigValue) -> bool {
     let key = value.key.as_str();
     let heeded = OF_THE_HOST.contains(&key) || SIMULATED.iter().any(|group| key.starts_with(group));
     heeded && value.origin != "default" && !value.value.is_empty()
 }
 
-/// The configuration that runs begin with: this host's where its own jobs are played, the usual one else.
+/// The configuration that runs begin with: this host's where its own jobs are played, else the default.
 pub(super) fn config(args: &SimArgs, settings: &[ConfigValue]) -> Config {
     let elsewhere = args.hosts.is_some() || args.cores.is_some() || args.topology.is_some();
     let mut config = Config::default();
@@ -77,7 +77,7 @@ pub(super) fn jobs(dial: &Dial, since: &str) -> Result<Input, Failure> {
     Ok(Input::List(Listed::of_store(format!("jobs since {since}"), list, runs, settings)))
 }
 
-/// A job of the store, and when it ran; one that never started or is not over says too little.
+/// A job of the store, and when it ran; `None` for a job that never started or is not over.
 fn entry(report: &ReportView) -> Option<(Entry, Run)> {
     let (started_s, ended_s) = (report.started_s?, report.ended_s?);
     // While it was suspended, it did not run.

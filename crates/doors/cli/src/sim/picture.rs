@@ -1,4 +1,4 @@
-//! A picture of a run: which job was on which host and core, and what all of them held over time.
+//! A picture of a run: which job was on which host and core, and their memory over time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -15,11 +15,11 @@ use pinfold_client::Failure;
 
 /// The picture, in pixels.
 const SIZE: (u32, u32) = (1400, 900);
-/// So many rows a host has at least, where it has so many cores: idle ones are seen as well.
+/// A host has at least this many rows, if it has as many cores: idle cores are seen as well.
 const IDLE_ROWS_MAX: usize = 4096;
 /// Jobs that are told apart in a picture at most, a job on several hosts being several.
 const JOBS_MAX: usize = 50_000;
-/// Bars of a picture at most, one for each core of a job: some 40 MB of SVG.
+/// The most bars of a picture, each a core of a job: some 40 MB of SVG.
 const BARS_MAX: u64 = 500_000;
 
 /// Draws a run.
@@ -65,7 +65,7 @@ fn seconds(us: Micros, begin_us: Micros) -> f64 {
 fn gantt(title: &str, loaded: &Loaded, outcome: &Outcome) -> Gantt {
     let spans = &outcome.played.spans;
     let begin_us = spans.iter().map(|span| span.submit_us).min().unwrap_or(0);
-    // What lies on each host, by its start.
+    // The jobs on each host, by their start.
     let mut stays: BTreeMap<u32, Vec<(Micros, Micros, usize, u32)>> = BTreeMap::new();
     for (index, (span, parts)) in spans.iter().zip(&outcome.played.parts).enumerate() {
         for part in parts.iter() {
@@ -142,7 +142,7 @@ fn in_use(loaded: &Loaded, outcome: &Outcome, begin_us: Micros) -> Vec<(f64, f64
     steps(changes.into_iter().map(|(at_us, change)| (at_us, i128::from(change))), begin_us)
 }
 
-/// What jobs of all hosts held over time.
+/// The memory of all hosts' jobs over time.
 fn held(outcome: &Outcome, begin_us: Micros, resident: bool) -> Vec<(f64, f64)> {
     let mut changes: BTreeMap<Micros, i128> = BTreeMap::new();
     for host in &outcome.held {

@@ -1,6 +1,6 @@
-//! `--what-if`: a question about jobs as people ask it, and what jobs ask for then.
+//! `--what-if`: a question about jobs as people ask it, and the jobs' new requests.
 //!
-//! Absent here: which memory is advised ([`pinfold_advise::applied`]), and what comes of it.
+//! Absent here: the advised memory ([`pinfold_advise::applied`]), and the results.
 
 use pinfold_advise::applied::{Past, requests};
 use pinfold_proto::quantity::parse_size;
@@ -12,7 +12,7 @@ pub(super) enum Mem {
     /// As they did.
     #[default]
     Asked,
-    /// What `pinfold advise` would have said when each was submitted; as they did where it could not say anything.
+    /// The advice of `pinfold advise` at each submission; the job's own request where there is no advice.
     Advised,
     /// So many bytes each.
     Bytes(u64),
@@ -42,7 +42,7 @@ pub(super) struct Question {
     pub user: Option<String>,
 }
 
-/// What a list became.
+/// The changed list.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub list: List,
@@ -53,7 +53,7 @@ pub(super) struct Answered {
 }
 
 impl Question {
-    /// From words: `my jobs with --mem 2GiB`, `--mem advised --name align`. `own`: the user who asks.
+    /// From words: `my jobs with --mem 2GiB`, `--mem advised --name align`. `own`: the calling user.
     pub(super) fn parse(text: &str, own: &str) -> Result<Self, String> {
         let mut question = Self::default();
         let mut asked = false;
@@ -80,7 +80,7 @@ impl Question {
         if asked { Ok(question) } else { Err("it says nothing of --mem".to_owned()) }
     }
 
-    /// Whether all jobs ask for what they did.
+    /// Whether no request changes.
     pub(super) fn is_idle(&self) -> bool {
         self.mem == Mem::Asked
     }
@@ -90,7 +90,7 @@ impl Question {
             && self.user.as_ref().is_none_or(|user| *user == entry.user)
     }
 
-    /// The list with what its jobs ask for then. `ended_s`: when each ended, where that is known.
+    /// The list with the changed requests. `ended_s`: when each job ended, where known.
     pub(super) fn answer(&self, list: &List, ended_s: &[f64]) -> Answered {
         let entries = list.entries();
         let advised = match self.mem {

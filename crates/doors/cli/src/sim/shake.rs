@@ -45,7 +45,7 @@ impl Shake {
     }
 }
 
-/// A number in which each bit depends on all of another one (`SplitMix64`; Steele, Lea and Flood, OOPSLA 2014).
+/// A number in which each bit depends on all bits of the input (`SplitMix64`; Steele, Lea and Flood, OOPSLA 2014).
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

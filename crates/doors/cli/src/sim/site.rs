@@ -20,7 +20,7 @@ pub(super) struct Site {
     pub topology: Option<Topology>,
     /// Cores of this host, where the jobs are played on it or a part of it.
     pub own_cores: Option<usize>,
-    /// RAM and swap of this host, where it is what the jobs are played on.
+    /// RAM and swap of this host, if the jobs are played on it.
     pub memory: Option<(u64, u64)>,
 }
 

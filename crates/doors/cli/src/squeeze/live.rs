@@ -21,9 +21,9 @@ const ALLOWED_S: f64 = 0.01;
 /// How a running job is squeezed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// The share of what it holds that a step takes.
+    /// The share of the job's memory that a step takes.
     pub(super) step: f64,
-    /// From one step to the next.
+    /// The time between two steps.
     pub(super) every: Duration,
     /// No step later than this.
     pub(super) most: Option<Duration>,
@@ -35,7 +35,7 @@ pub(super) struct Pace {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Step {
     at_s: f64,
-    /// What the job held at its end, page cache included.
+    /// The job's memory at the window's end, page cache included.
     ram_bytes: u64,
     /// How much was to be taken then.
     taken_bytes: u64,
@@ -43,22 +43,22 @@ struct Step {
     stalled_s: f64,
 }
 
-/// What `squeeze JOB --json` prints.
+/// The JSON of `squeeze JOB --json`.
 #[derive(Debug, Serialize)]
 struct View<'a> {
     version: u32,
     job: u64,
-    /// What it held at first.
+    /// The job's memory at first.
     from_bytes: u64,
     /// The least that it is known to run as well with; `null`: nothing is known.
     knee_bytes: Option<u64>,
-    /// What stalls are read from: `pressure`, or `pages` that came back.
+    /// The source of stalls: `pressure`, or `pages` that came back.
     stalls_by: &'static str,
     why: &'a str,
     steps: &'a [Step],
 }
 
-/// A running job, and what was seen of it.
+/// A running job, and its readings.
 struct Squeezing<'a> {
     client: &'a mut Client,
     job: u64,
@@ -174,7 +174,7 @@ impl Squeezing<'_> {
         self.steps.push(Step { at_s, ram_bytes: reading.ram_bytes, taken_bytes, stalled_s });
     }
 
-    /// What came of it, in words.
+    /// The result in words.
     fn why(&self, end: Option<End>, knee: Option<u64>, allowed_s: f64) -> String {
         let (job, window) = (self.job, duration(self.pace.every.as_secs_f64()));
         let what = match end {

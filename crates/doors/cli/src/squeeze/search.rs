@@ -1,10 +1,10 @@
-//! Which bound is tried next, and where the knee is: the least bound that a command runs as well with.
+//! Which bound is tried next, and where the knee is: the least bound under which a command runs *as well*.
 //!
-//! *As well*: it ends with exit code 0, takes no more than 1.2 times as long as without a bound, but for the time that it
-//! waited for a processor, and stalls for memory no more than 5 % of that time longer. From a bound that it runs as well with and one that it does not, the middle is tried
-//! until both are close (bisection): some ten runs where a sweep by one in a hundred takes seventy. A run that is only too
-//! slow is tried a second time, for the host may have been busy; the knee at last as well. Pure: the caller runs the
-//! command.
+//! *As well*: it ends with exit code 0, takes no more than 1.2 times as long as without a bound, but for the time that
+//! it waited for a processor, and stalls for memory no more than 5 % of that time longer. Between a good bound and a
+//! bad bound the middle is tried until both are close (bisection): some ten runs where a sweep by a hundredth takes
+//! seventy. A run that is only too slow is tried a second time, for the host may have been busy; the knee at last as
+//! well. Pure: the caller runs the command.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ const FLOOR_BYTES: u64 = 4 << 20;
 const ABOVE: [f64; 4] = [1.05, 1.3, 2.0, 4.0];
 /// How often a knee that did not hold a second time is raised by a step.
 const RAISED_MAX: u32 = 8;
-/// Two runs without a bound whose peaks differ by more are worth a word.
+/// Two runs without a bound get a remark if their peaks differ by more.
 const UNSTEADY: f64 = 0.1;
 
 /// A run, as JSON has it.
@@ -74,7 +74,7 @@ pub(super) enum Knee {
     Unsteady,
 }
 
-/// What came of it.
+/// The result of the search.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
     pub(super) peak_bytes: u64,
@@ -233,7 +233,7 @@ where
         self.free_own_s * SLOWER + SLOWER_S
     }
 
-    /// Whether it runs as well within `bound`; one that is only too slow gets a second chance.
+    /// Whether the command runs as well within `bound`; a run that is only too slow gets a second chance.
     fn is_good(&mut self, bound: u64) -> Result<bool, Failure> {
         for _ in 0..2 {
             let given_up = Duration::try_from_secs_f64(self.free_s * GIVEN_UP + GIVEN_UP_S).ok();

@@ -1,4 +1,4 @@
-//! One run of the command as a job under a bound. Absent: what the figures mean (see [`super::search`]).
+//! A single run of the command as a job under a bound. Absent: the meaning of the figures (see [`super::search`]).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,7 +20,7 @@ use pinfold_client::{Client, Dial, Failure};
 /// Runs the command again and again.
 pub(super) struct Runner {
     keeper: Keeper,
-    /// To ask what a run used; the keeper's own connection has its jobs' affairs alone.
+    /// Asks for the figures of a run; the keeper's own connection serves its jobs alone.
     client: Client,
     command: Vec<OsString>,
     name: Option<String>,
@@ -39,7 +39,7 @@ impl Runner {
         Ok(Self { keeper, client, command: command.to_vec(), name: None, runs: 0 })
     }
 
-    /// Runs it within `bound` bytes; one that is not over by the `deadline` is ended.
+    /// Runs it within `bound` bytes; a run beyond the `deadline` is ended.
     pub(super) fn run(&mut self, bound: Option<u64>, deadline: Option<Duration>) -> Result<Tried, Failure> {
         self.runs += 1;
         let options = JobOptions { name: self.name.clone(), mem_limit: bound, ..JobOptions::default() };
@@ -114,7 +114,7 @@ impl Runner {
     }
 }
 
-/// Makes the command with nothing to read and its output thrown away; what it says of its troubles is shown.
+/// Makes the command without input and with discarded output; its standard error is shown.
 fn maker(path: PathBuf, command: Vec<OsString>) -> crate::keeper::MakeProgram {
     let environment = job::environment();
     Box::new(move |_| {

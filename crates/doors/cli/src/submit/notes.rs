@@ -1,6 +1,6 @@
-//! A line in a job's standard error about what no daemon tells: the daemon that had the job is gone for good.
+//! A line in a job's standard error about a fact that no daemon reports: the daemon that had the job is gone for good.
 //!
-//! Nothing waits for such a line: a FIFO takes it if it is read at that moment and has room, a terminal or another device
+//! Nothing waits for the line: a FIFO takes it if it is read at that moment and has room, a terminal or another device
 //! gets none. Absent here: when there is no daemon for a job (`keeper`).
 
 use std::fs::File;
@@ -53,19 +53,19 @@ impl Notes {
         Self { notify: command.map(str::to_owned), ..self }
     }
 
-    /// Runs the command of `--notify`: all jobs are over. A failure stands in the standard error of the first job, whose
-    /// number is the array's.
+    /// Runs the command of `--notify`: all jobs are over. A failure is written to the standard error of the first job
+    /// (its number is the array's).
     pub(crate) fn notify(&self, dial: &Dial) {
         let Some((command, (job, file))) = self.notify.as_ref().zip((self.error_of)(1)) else { return };
         if let Err(failure) = notify::of_job(command, dial, job) {
-            // The keeper has nobody else to tell that this line cannot be written.
+            // The keeper has no other place to report that this line cannot be written.
             let _ = write_line(&file, &format!("pinfold: {}", failure.message));
         }
     }
 
     fn leave(&self, ticket: u64, what: &str, why: &str) {
         if let Some((job, file)) = (self.error_of)(ticket) {
-            // The keeper has nobody else to tell that this line cannot be written.
+            // The keeper has no other place to report that this line cannot be written.
             let _ = write_line(&file, &format!("pinfold: job {job} {what}: {why}"));
         }
     }
@@ -76,7 +76,7 @@ pub(crate) fn signal_name(signal: i32) -> String {
     signals::name(signal).map_or_else(|| signal.to_string(), str::to_owned)
 }
 
-/// Writes one line, cut to its bound, behind what is in a file, or to a FIFO that is read and has room.
+/// Writes a line, cut to its bound, at the end of a file, or to a FIFO with a reader and room.
 fn write_line(file: &File, line: &str) -> io::Result<()> {
     let plain: String = line.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
     let mut line = plain[..plain.floor_char_boundary(LINE_MAX_BYTES - 1)].to_owned();

@@ -87,7 +87,7 @@ pub(crate) struct TaskOptions {
 }
 
 impl TaskOptions {
-    /// Reads the host file, where the tasks lie by one.
+    /// Reads the host file that places the tasks, if given.
     pub(crate) fn read_hosts(&self, request: &mut LayoutRequest) -> Result<(), Failure> {
         let arbitrary = request.distribution.is_some_and(|by| by.hosts == Some(OverHosts::Arbitrary));
         let slurms = || std::env::var_os("SLURM_HOSTFILE").filter(|_| arbitrary && self.nodelist.is_none());

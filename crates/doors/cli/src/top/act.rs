@@ -1,4 +1,4 @@
-//! What keys ask of a job: the question that is put first, what the daemon is asked, and what is said then.
+//! Keys that act on a job: the question put first, the request to the daemon, and the message afterwards.
 
 use pinfold_profile::report::plain;
 use pinfold_proto::JobState;
@@ -6,21 +6,21 @@ use pinfold_proto::array::called;
 use pinfold_proto::view::JobView;
 use pinfold_proto::wire::Verb;
 
-/// What is to be done to a job.
+/// The action on a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Act {
     pub(super) job: u64,
     pub(super) verb: Verb,
-    /// What it would do, in words.
+    /// The action as a question.
     pub(super) question: String,
     /// That it was asked for.
     pub(super) done: String,
 }
 
 impl Act {
-    /// What a key asks of this job, or why that cannot be.
+    /// The action of a key on this job, or why the key cannot act.
     pub(super) fn of(sign: char, job: &JobView) -> Result<Self, String> {
-        // A question has one line of the screen.
+        // A question has a single line of the screen.
         let short: String = plain(&job.name).chars().take(32).collect();
         let name = format!("job {} ({short})", called(job.job, job.array_id, job.array_index));
         if job.state == JobState::Exited {

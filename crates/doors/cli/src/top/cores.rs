@@ -27,7 +27,7 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// Reads the times of the PUs; with what jobs hold of the memory now, that is a moment of the history.
+    /// Reads the times of the PUs; with the jobs' present memory they make a moment of the history.
     pub(super) fn look(&mut self, now: &StatusView) {
         let times = Proc::open(Path::new("/proc")).ok().and_then(|proc| proc.host_cpu().ok());
         self.times = (self.times.1.take(), times);
@@ -58,7 +58,7 @@ impl Cores {
         Ok(())
     }
 
-    /// What the meters show.
+    /// The meters' figures.
     pub(super) fn load(&self) -> Load {
         let part = |core: &CpuSet| Some((core.to_string(), self.busy(core)?));
         Load {

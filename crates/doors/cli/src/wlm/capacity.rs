@@ -26,7 +26,7 @@ pub(crate) struct CapacityArgs {
     json: bool,
 }
 
-/// What a manager is told.
+/// The figures for a manager.
 #[derive(Debug, Clone, PartialEq)]
 struct Capacity {
     host: String,
@@ -70,7 +70,7 @@ impl Capacity {
     }
 }
 
-/// Slots for which no job is there. One that is held, begins later or waits for others takes none.
+/// Slots without a job. A job that is held, begins later or waits for others takes none.
 fn free(slots: &SlotsView) -> u64 {
     slots.total.saturating_sub(slots.used).saturating_sub(slots.waiting)
 }

@@ -1,4 +1,4 @@
-//! `pinfold wlm check`: one job through a workload manager, and what held of what its hooks promise.
+//! `pinfold wlm check`: a job through a workload manager, and which promises of its hooks held.
 
 use std::process::{Command, ExitCode as ProcessExit, Stdio};
 
@@ -31,7 +31,7 @@ struct Claim {
     found: String,
 }
 
-/// What the job does: long enough to be seen, and it ends with a status of its own.
+/// The job's script: long enough to be seen, and it ends with a status of its own.
 const SCRIPT: &str = "sleep 1; exit 7";
 const STATUS: i32 = 7;
 
@@ -90,7 +90,7 @@ fn claims(status: Option<i32>, report: Option<&ReportView>) -> Vec<Claim> {
     all
 }
 
-/// What pinfold knows of the job; `None`: nothing.
+/// Pinfold's report of the job; `None`: unknown.
 fn report_of(dial: &Dial, name: &ExternalName) -> Result<Option<ReportView>, Failure> {
     let mut client = dial.connect()?;
     let names = [JobRef::External(name.clone())];
@@ -103,7 +103,7 @@ fn report_of(dial: &Dial, name: &ExternalName) -> Result<Option<ReportView>, Fai
     figures(&mut client, job)
 }
 
-/// Runs a manager's command; gives what it said, and its status.
+/// Runs a manager's command; gives its output and its status.
 fn said(words: &[&str]) -> Result<(String, Option<i32>), Failure> {
     let (program, rest) = words.split_first().unwrap_or((&"true", &[]));
     let output = Command::new(program).args(rest).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
@@ -137,7 +137,7 @@ fn pbs() -> Result<(ExternalName, Option<i32>), Failure> {
     Ok((named("pbs", said.lines().next().unwrap_or_default().split('.').next().unwrap_or_default())?, status))
 }
 
-/// Plays a job of LSF's by its environment, and its starter by what that does.
+/// Plays a job of LSF by its environment, and its starter by the same effect.
 fn generic(dial: &Dial) -> Result<(ExternalName, Option<i32>), Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::doing("the path of pinfold", &error))?;
     let place = pinfold_wlm::Place {

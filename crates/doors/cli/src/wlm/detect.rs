@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::print::{JSON_VERSION, print_json, print_text};
 use pinfold_client::Failure;
 
-/// How long a manager's program may take: one whose daemon is away may wait for long.
+/// The time limit of a manager's program: without its daemon a program may wait for long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// So much of an answer or a file counts.
 const TEXT_MAX_BYTES: u64 = 1 << 20;

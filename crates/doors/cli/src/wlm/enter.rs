@@ -1,5 +1,5 @@
-//! `pinfold wlm enter`: what a workload manager's hook does before a job executes. The job is asked for in place, and waited
-//! for until it may go; without a daemon it goes on unmanaged, or waits for one, as its operator chose.
+//! `pinfold wlm enter`: a workload manager's hook before a job executes. The job is asked for in place, and waits until
+//! it may go; without a daemon it goes on unmanaged, or waits for a daemon, as its operator chose.
 //!
 //! Its exit status is the hook's to go by: 5, the job was struck off and must not run; all else, it may.
 
@@ -119,7 +119,7 @@ fn entered(
         match asked {
             Ok((Reply::Adopted { job, .. }, client)) => break (client, job),
             Ok((other, _)) => return Err(unexpected(&other)),
-            // What a user asks for must not be a way past pinfold.
+            // A user's options must not be a way past pinfold.
             Err(failure) if failure.code != ExitCode::NoDaemon && asks(&spec) => {
                 say(&format!("{name}: {}: what it asks of pinfold counts as none", failure.message));
                 spec = without_wishes(spec);
@@ -150,7 +150,7 @@ fn entered(
     }
 }
 
-/// A daemon in the place of one that went away; `None`: none came for some time.
+/// A connection to the daemon that replaces a lost daemon; `None`: no daemon came for some time.
 fn another(dial: &Dial, args: &EnterArgs, lost: &mut u32) -> Result<Option<Client>, Failure> {
     loop {
         *lost += 1;
@@ -190,7 +190,7 @@ fn spec(args: &EnterArgs, name: &ExternalName, title: Option<String>, pus: Optio
     let cores = args.options.cores.or(listed).or_else(|| cores_of(pus?));
     JobSpec {
         directory: String::new(),
-        // The process that is adopted is still the manager's own, such as `slurmstepd`.
+        // The adopted process is still the manager's own, for example `slurmstepd`.
         command: title.clone().map_or_else(|| args.command.clone(), |title| vec![title]),
         name: title.unwrap_or_default(),
         cores: cores.unwrap_or(1).max(1),
@@ -212,7 +212,7 @@ fn without_wishes(spec: JobSpec) -> JobSpec {
     JobSpec { name, cores, external, command, ..JobSpec::default() }
 }
 
-/// What a manager gave to a job, if that is a part of the host's memory: a job that asks for none may be given all of it.
+/// A manager's memory for a job, if less than the host's: a job that asks for none may be given all memory.
 fn part_of_memory(bytes: u64) -> Option<u64> {
     let info = Proc::open("/proc".as_ref()).ok()?.memory_info().ok()?;
     (1..info.total_bytes).contains(&bytes).then_some(bytes)
@@ -226,7 +226,7 @@ fn all_cores() -> Option<u32> {
 /// Whole cores for so many PUs, and no more than there are: a manager may be told of more than that.
 fn cores_of(pus: u32) -> Option<u32> {
     let topology = discover::host().ok()?;
-    // Not those that are usable: the hook is bound as its job is.
+    // Not the usable PUs: the hook is bound as its job is.
     let (cores, all) = (topology.cores().max(1), u32::try_from(topology.pus().len()).ok()?.max(1));
     Some(u32::try_from((u64::from(pus) * u64::from(cores)).div_ceil(u64::from(all))).ok()?.clamp(1, cores))
 }

@@ -1,5 +1,5 @@
-//! `pinfold wlm install` and `uninstall`: hooks are written into a directory of pinfold's own; a manager's own files are
-//! changed only with `--apply`, which keeps a copy, and `uninstall` takes out what it added, byte for byte.
+//! `pinfold wlm install` and `uninstall`: hooks are written into a directory of pinfold's own; a manager's own files
+//! are changed only with `--apply`, which keeps a copy, and `uninstall` takes out the added lines, byte for byte.
 
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -21,10 +21,10 @@ use pinfold_client::{Dial, Failure};
 
 /// Where hooks are kept, unless it is said.
 const HOOKS: &str = "/usr/lib/pinfold/wlm";
-/// What hooks name that are written for another system's root: where packages have the program, and the service its socket.
+/// The paths in hooks for another system's root: the packages' program and the service's socket.
 const PROGRAM: &str = "/usr/bin/pinfold";
 const SERVICE: &str = "/run/pinfold/pinfold.sock";
-/// What the name of a copy ends with.
+/// The ending of a copy's name.
 const COPY: &str = "before-pinfold";
 
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     text.map(str::to_owned).ok_or_else(bad)
 }
 
-/// The directory that hooks are written into, and what they name.
+/// The directory of the hooks, and the paths that they name.
 fn place(dial: &Dial, args: &InstallArgs) -> Result<(PathBuf, Place), Failure> {
     let dir = directory(args.to.as_deref(), args.manager);
     let named = |pinfold: String, socket: String| -> Result<Place, Failure> {
@@ -128,7 +128,7 @@ fn writing(path: &Path, error: &std::io::Error) -> Failure {
     Failure::doing(format!("failed to write {}", path.display()), error)
 }
 
-/// Writes a file whole or not at all, for a manager may execute the one before it just now.
+/// Writes a file whole or not at all, for a manager may be executing the old file.
 fn write_hook(dir: &Path, hook: &Hook) -> Result<(), Failure> {
     let mode = if hook.executable { 0o755 } else { 0o644 };
     replace(&dir.join(hook.name), hook.text.as_bytes(), mode)
@@ -220,7 +220,7 @@ fn add(path: &Path, lines: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps the text as it was; a copy of an earlier time is the one to keep only if the lines were there all the while.
+/// Keeps the text as it was; an earlier copy is kept instead only if the lines were there all the while.
 fn keep_copy(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(mode);
@@ -288,7 +288,7 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<(), Failure> {
         }
     }
     if !args.dry_run {
-        // It may hold files of somebody else's.
+        // The directory may hold other files.
         let _ = std::fs::remove_dir(&dir);
     }
     Ok(())
@@ -314,7 +314,7 @@ fn take_out(path: &Path, dry_run: bool) -> Result<(), Failure> {
     let left = block::remove(&text);
     let copy = copy_of(path);
     if left.is_empty() && text_in(&copy)?.is_none() {
-        // There was no such file before.
+        // The file did not exist before.
         return remove(path);
     }
     replace(path, left.as_bytes(), mode_of(path))?;

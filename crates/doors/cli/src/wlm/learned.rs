@@ -1,7 +1,7 @@
-//! `pinfold wlm learned`: what classes of jobs need of memory, in the words of a workload manager.
+//! `pinfold wlm learned`: memory needs of classes of jobs, in the words of a workload manager.
 //!
-//! Classes have users' names and the names of their jobs: the daemon tells of them to operators alone, and the hook that asks
-//! is one that an operator sets up.
+//! Classes have users' names and the names of their jobs: the daemon tells of them to operators alone, and an operator
+//! sets up the hook that asks.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ pub(super) fn learned(dial: &Dial, args: &LearnedArgs) -> Result<(), Failure> {
     print_text(|out| out.write_all(text.as_bytes()))
 }
 
-/// An attribute for each user and class, and how many there are. Names of attributes have ASCII letters and digits alone, in
-/// either case: where several classes have the same one, the largest size counts.
+/// An attribute for each user and class, and how many there are. Names of attributes have ASCII letters and digits
+/// alone, in either case: if several classes share a name, the largest size counts.
 fn for_htcondor(sizes: &[Size], most: usize) -> String {
     let mut named: BTreeMap<String, u64> = BTreeMap::new();
     for size in sizes {

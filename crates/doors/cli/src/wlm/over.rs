@@ -1,4 +1,4 @@
-//! `pinfold wlm over`: a job is over for its manager; what pinfold still has of it is ended.
+//! `pinfold wlm over`: a job is over for its manager; pinfold ends the rest of it.
 
 use clap::Args;
 use pinfold_proto::wire::{Request, Verb};

@@ -1,7 +1,7 @@
-//! `#$` lines, and a JSV script that fills in or lowers what jobs ask for by a flat table.
+//! `#$` lines, and a JSV script that fills in or lowers jobs' requests by a flat table.
 //!
-//! Sites differ in the resource that stands for memory: `mem_free` is what most have; the script names it once, at its
-//! top. Resources are by slot there.
+//! Sites differ in the resource that stands for memory: most have `mem_free`; the script names it once, at its top.
+//! Resources are by slot there.
 
 use super::{Consent, File, Need, TABLE, head, one, script, table};
 

@@ -1,7 +1,7 @@
 //! Lines of a submit description, and JOB_TRANSFORMs of the schedd.
 //!
 //! A job is of a class if its batch name is the class's, or else if its program's is. A request is an expression there:
-//! the lowered value for the first start, and what was asked for from the second on.
+//! the lowered value for the first start, and the original request from the second on.
 
 use super::{Consent, File, Need, head, one};
 
@@ -37,7 +37,7 @@ pub(super) fn transforms(needs: &[&Need<'_>], consent: Consent) -> Vec<File> {
             head(need).replace('$', "?"),
             of(need),
             match consent {
-                // What a job gets that asks for nothing goes by its image or its use so far.
+                // A job without a request gets memory by its image or its use so far.
                 Consent::Fill | Consent::Report => UNASKED,
                 Consent::Lower => CONSENTS,
             }

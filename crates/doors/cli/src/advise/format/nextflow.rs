@@ -1,8 +1,8 @@
-//! A configuration of Nextflow: memory by process, which comes before what the process itself says.
+//! A configuration of Nextflow: memory by process, which overrides the process's own.
 
 use super::{Consent, File, Need, head, one};
 
-/// Names of processes, with those of their workflows before them; nothing that a selector takes for a pattern.
+/// Names of processes, with their workflows' names before them; no pattern of a selector.
 pub(super) fn may_name(name: &str) -> bool {
     let is_word = |word: &str| {
         word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')

@@ -1,7 +1,7 @@
-//! `#SBATCH` lines, and a job_submit.lua that fills in or lowers what jobs ask for by a flat table.
+//! `#SBATCH` lines, and a job_submit.lua that fills in or lowers jobs' requests by a flat table.
 //!
 //! The plugin runs under slurmctld's locks, one call at a time: it reads files, at most once a minute, and never calls
-//! out. What fails in it leaves the job as it is.
+//! out. A failure in the plugin leaves the job as it is.
 
 use super::{Consent, File, Need, TABLE, head, one, script, table};
 

@@ -1,8 +1,8 @@
-//! A profile of Snakemake: resources by rule, which come before what the rule itself says.
+//! A profile of Snakemake: resources by rule, which override the rule's own.
 
 use super::{Consent, File, Need, head, one};
 
-/// Names of rules are those of Python.
+/// Names of rules follow Python.
 pub(super) fn may_name(name: &str) -> bool {
     name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
         && name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
@@ -13,7 +13,7 @@ pub(super) fn profile(needs: &[&Need<'_>], consent: Consent) -> Vec<File> {
         "# Written by `pinfold advise --format snakemake`: snakemake --profile DIRECTORY\n".to_owned();
     let needs: Vec<&&Need<'_>> =
         needs.iter().filter(|need| consent == Consent::Report || !need.is_kept).collect();
-    // One key at least: a profile of none is refused, and so is an empty map.
+    // At least a single key: Snakemake refuses an empty profile and an empty map.
     let retries = u8::from(consent == Consent::Lower);
     text.push_str(&format!("retries: {retries}\n"));
     text.push_str(if needs.is_empty() { "# no rule's needs are known\n" } else { "set-resources:\n" });
