@@ -12,7 +12,7 @@ const SINCE_US: u64 = 90 * 86_400_000_000;
 
 const MIB: u64 = 1 << 20;
 
-/// A user's jobs of one name and number of cores that ended well, the oldest first, and the advice by them.
+/// A user's jobs of a name and number of cores that ended well, the oldest first, and the advice from them.
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) user: String,

@@ -1,6 +1,6 @@
-//! Whether the hub's own clock may be believed. By it jobs are filed under months and old months are removed: one that is
-//! years off would file new jobs under a month that is removed as soon as it is right, or have all removed at once. What
-//! speaks for and against it: when the database was told something last, and the clocks of the hosts that are heard now.
+//! Whether the hub's own clock can be trusted. The clock files jobs under months and removes old months: a clock that
+//! is years off would file new jobs under a month that is removed once the clock is right, or remove all jobs at once.
+//! The evidence: the time of the database's last change, and the clocks of connected hosts.
 //!
 //! Absent here: the clocks themselves ([`crate::hub`]). No clock is set.
 
@@ -15,19 +15,19 @@ const APART_US: u64 = 86_400_000_000;
 /// No right clock is before this program was written, in microseconds since the Unix epoch: the beginning of 2026.
 const WRITTEN_US: u64 = 1_767_225_600_000_000;
 
-/// What speaks for and against the hub's clock.
+/// The evidence for and against the hub's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
     now_us: u64,
     /// When the database was told something last before this hub was started.
     kept_us: u64,
-    /// Hosts that are heard and agree, and those that do not.
+    /// Connected hosts with agreeing clocks, and with differing clocks.
     agree: usize,
     differ: usize,
 }
 
 impl Clock {
-    /// This one, with how far the clocks of hosts that are heard are ahead of it, in microseconds.
+    /// The hub's clock, with the leads of connected hosts' clocks over it, in microseconds.
     pub fn new(now_us: u64, kept_us: u64, ahead_us: impl Iterator<Item = i64>) -> Self {
         let (mut agree, mut differ) = (0, 0);
         for ahead_us in ahead_us {
@@ -42,10 +42,10 @@ impl Clock {
         self.now_us >= WRITTEN_US && self.agree > self.differ
     }
 
-    /// Looks whether something may be filed by it: one host with a wrong clock keeps nothing back.
+    /// Checks that the clock may date new rows: a single host with a wrong clock blocks no write.
     ///
     /// # Errors
-    /// When it is before the database's last change, or two hosts and more than agree say otherwise.
+    /// When the clock is before the database's last change, or at least two hosts, and more than agree, differ from it.
     pub fn check(self) -> Result<(), StoreError> {
         let Self { now_us, kept_us, agree, differ } = self;
         if self.is_confirmed() {
@@ -72,7 +72,7 @@ mod tests {
     const NOW_US: u64 = WRITTEN_US + 300 * APART_US;
     const YEAR_US: i64 = 365 * 86_400_000_000;
 
-    /// Whether something may be filed by such a clock, and removed.
+    /// Checks whether the clock may date rows, and whether it may remove rows.
     #[track_caller]
     fn check(now_us: u64, kept_us: u64, ahead_us: &[i64], want: (bool, bool)) {
         let clock = Clock::new(now_us, kept_us, ahead_us.iter().copied());

@@ -1,4 +1,4 @@
-//! Tokens, links and copies: what is done to a database from the command line, also while a hub serves it.
+//! Tokens, links and copies: commands on a database, even while a hub serves it.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,13 +19,13 @@ use crate::{
     CopyArgs, Database, Failure, LoginArgs, RenameArgs, RevokeArgs, TokenArgs, TokensArgs, WeeklyArgs, serve,
 };
 
-/// Who acts, for the audit: the kernel's word, not the environment's.
+/// The actor for the audit, by the kernel's word instead of the environment's.
 fn actor() -> String {
     let of_this_process = std::fs::metadata("/proc/self").map(|found| found.uid());
     of_this_process.map_or_else(|_| "an unknown user".to_owned(), |uid| format!("uid {uid}"))
 }
 
-/// A database that is there: none is made in the place of one that is named wrongly.
+/// Opens an existing database: a misspelt name must not make a new database.
 fn open(at: &Location) -> Result<Store, Failure> {
     Ok(Store::open_existing(at)?)
 }
@@ -62,7 +62,7 @@ pub(crate) fn token(args: &TokenArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A token that nobody has seen, also as its reader is gone, is taken back.
+/// Revokes a token that could not be printed, also because its reader is gone.
 fn untold(store: &Store, id: i64, error: &io::Error) -> Failure {
     let end = match store.revoke(Revoked::Number(id), &actor(), now_us()) {
         Ok(_) => format!("token {id}, which nobody has seen, is revoked"),
@@ -155,7 +155,7 @@ pub(crate) fn weekly(args: &WeeklyArgs) -> Result<(), Failure> {
         if args.json {
             return print_json(&json!({ "version": 1, "week": week.to_string(), list: names }));
         }
-        // A name that is no plain word would be more than one to a script.
+        // A name with spaces or control characters would look like several names to a script.
         let plain =
             |name: &&String| !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control());
         return names.iter().filter(plain).try_for_each(|name| print(name));

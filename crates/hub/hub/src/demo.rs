@@ -1,5 +1,5 @@
-//! Simulated hosts, to look at the page with: jobs of classes that look like real ones, pushed by the real pusher over the
-//! real wire. Which jobs a host had follows from its seed. Absent here: anything that the hub relies on.
+//! Simulated hosts to try the page with: jobs of realistic classes, pushed by the real pusher over the real wire. A
+//! host's jobs follow from its seed. Absent here: code that the hub relies on.
 
 mod host;
 

@@ -1,5 +1,5 @@
-//! Whether a class drifts: its memory and wall time by week, and whether the last weeks differ from those before. Memory is
-//! judged as advice judges it too: by the last jobs that needed more than earlier ones had advised. Absent here: pages.
+//! Whether a class drifts: its memory and wall time by week, and whether the last weeks differ from earlier weeks.
+//! Advice judges memory too: by the last jobs that needed more than earlier jobs had advised. Absent here: pages.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::store::{ClassRow, ClassRun, JobQuery, LAST_WEEKS, Spread, Store, Stor
 use crate::weekly::Week;
 use crate::workflow::steps::{Change, Figure, RUNS_MIN, beside};
 
-/// Weeks before the last ones that these are compared with.
+/// Weeks that the last weeks are compared with.
 const WEEKS_BEFORE: usize = 12;
 
 /// A week of fewer jobs says too little of their median.
 const JOBS_MIN: u64 = 3;
 
-/// Versions that are told, the last ones.
+/// The most versions shown, the last by arrival.
 const VERSIONS_MAX: usize = 10;
 
 /// A class by week.
@@ -25,41 +25,41 @@ const VERSIONS_MAX: usize = 10;
 pub struct Report {
     /// Weeks with jobs, the oldest first.
     pub weeks: Vec<(Week, ClassRow)>,
-    /// By host, those with the most jobs first.
+    /// By host, the most jobs first.
     pub hosts: Vec<ClassRow>,
     /// Whether there are more hosts.
     pub more_hosts: bool,
-    /// By the version that runs of workflows say, in the order in which they came.
+    /// By the version that runs of workflows name, in order of arrival.
     pub versions: Vec<Version>,
     /// The median of memory in the last weeks beside the weeks before.
     pub memory: Figure,
     /// The same of wall time.
     pub wall: Figure,
-    /// What advice knows of it.
+    /// Drift by the record of advice.
     pub advice: pinfold_advise::Drift,
     /// So many weeks before could be compared with.
     pub before: usize,
-    /// So many of the last jobs were read one by one.
+    /// Number of last jobs read singly.
     pub runs: usize,
 }
 
-/// The jobs of one version among the last.
+/// Jobs of a version among the last jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Version {
-    /// The version; `None`: their runs say none, or they are of none.
+    /// The version; `None`: the runs name no version, or the jobs have no run.
     pub version: Option<String>,
     /// Its jobs.
     pub jobs: usize,
-    /// Half of them held up to this, in bytes.
+    /// Median of peak memory, in bytes.
     pub peak_p50_bytes: f64,
-    /// Half of them ran up to this, in seconds.
+    /// Median of wall time, in seconds.
     pub wall_p50_s: f64,
 }
 
-/// The report about the jobs that are asked for as one class.
+/// The report about the query's jobs as a class.
 ///
 /// # Errors
-/// When the database refuses, or it takes too long.
+/// When the database refuses, or the time limit is reached.
 pub fn report(store: &Store, query: &JobQuery) -> Result<Report, StoreError> {
     let found = store.class_weeks(query)?;
     let earlier = &found.weeks[..found.weeks.len().saturating_sub(LAST_WEEKS)];
@@ -85,7 +85,7 @@ pub fn report(store: &Store, query: &JobQuery) -> Result<Report, StoreError> {
     })
 }
 
-/// How the last jobs did with what advice would have been.
+/// The record of advice over the last jobs.
 fn advice(runs: &[ClassRun]) -> pinfold_advise::Drift {
     let mut learner = Learner::new(Settings::of(Order::Time));
     for run in runs {
@@ -98,7 +98,7 @@ fn advice(runs: &[ClassRun]) -> pinfold_advise::Drift {
     learner.drift()
 }
 
-/// The last versions in the order in which they came. If no run says one there is nothing to tell.
+/// The last versions in order of arrival; empty if no run names a version.
 fn versions(runs: &[ClassRun]) -> Vec<Version> {
     let mut of: BTreeMap<Option<&str>, (usize, Vec<&ClassRun>)> = BTreeMap::new();
     for (at, run) in runs.iter().enumerate() {

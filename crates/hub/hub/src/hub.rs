@@ -1,5 +1,5 @@
-//! The hub while it serves: the store, how hosts are now, and what was counted. Questions to the store run on threads
-//! of their own, a few at a time.
+//! The running hub: the store, the hosts' current status, and the counters. Queries of the store run on their own
+//! threads, a few at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,44 +25,44 @@ use crate::server::turns::{Turns, busy, turn};
 use crate::server::vouched::Trust;
 use crate::store::{Access, HostRow, Keep, Kept, Store, StoreError, now_us};
 
-/// Look-ups of tokens, sessions and keys at a time: without one nobody is known, and so no question of anybody's may
-/// keep them waiting.
+/// Concurrent look-ups of tokens, sessions and keys. Every request needs a look-up, so viewers' queries must not delay
+/// look-ups.
 const LOOKED_UP_AT_ONCE: usize = 8;
 
-/// What hosts send is unpacked two at a time: each may take some 100 MiB for a moment. So many at a time are held,
-/// packed or ready to be written.
+/// Bundles unpacked at a time: each may take some 100 MiB briefly. The second bound counts bundles in memory, packed or
+/// ready to be written.
 const UNPACKED_AT_ONCE: usize = 2;
 const HELD_AT_ONCE: usize = 128;
 
-/// How often the store is told how a host is; where other hubs read it there, often enough for it to be here to them.
+/// Interval of a host's status in the store; short in a shared store, for other hubs to see the host live.
 const KEPT_EVERY: Duration = Duration::from_secs(45);
 const KEPT_EVERY_SHARED: Duration = Duration::from_secs(4);
 
 /// A host that was not heard for so long is away.
 pub const AWAY_AFTER: Duration = Duration::from_secs(15);
 
-/// A job that is not over is told of for so long after somebody looked at it.
+/// How long after a view of an unfinished job the hub still asks the host for reports of the job.
 const WANTED_FOR: Duration = Duration::from_secs(30);
 
-/// For so long a host's clock speaks for or against this one after it was heard.
+/// How long after a message a host's clock counts for or against the hub's clock.
 const SPEAKS_FOR: Duration = Duration::from_secs(60);
 
 /// The hub.
 #[derive(Debug)]
 pub struct Hub {
-    /// What is kept.
+    /// The database.
     pub store: Store,
     /// Whether people reach it by TLS, so that cookies may demand that.
     pub secure: bool,
     /// The origin of its pages, as browsers say it.
     pub origin: String,
-    /// Which hosts are believed about users, and who may see more.
+    /// Hosts trusted about users, and users with more access.
     pub trust: Trust,
     /// The proxy that signs people in; `None`: none does.
     pub proxied: Option<Proxied>,
     /// Vouchers that were used.
     pub seen: Seen,
-    /// What was counted since it was started.
+    /// Counters since the start.
     pub counters: Counters,
     /// When it was started.
     pub started_us: u64,
@@ -70,11 +70,11 @@ pub struct Hub {
     kept_us: u64,
     generation: OnceLock<u64>,
     now: Mutex<BTreeMap<i64, Now>>,
-    /// Jobs that are not over and that somebody looks at, by host, and when somebody did last.
+    /// Unfinished jobs that viewers look at, by host, with the time of the last view.
     wanted: Mutex<BTreeMap<i64, Vec<(u64, Instant)>>>,
     /// Bytes of long answers that are held for viewers.
     pub answers: Arc<Shares>,
-    /// What hosts send, while it is on its way.
+    /// Incoming messages of hosts.
     pub arrivals: Arrivals,
     asked: Turns,
     looked_up: Arc<Semaphore>,
@@ -87,7 +87,7 @@ pub struct Hub {
 struct Now {
     live: Arc<Live>,
     heard_us: u64,
-    /// The same by a clock that nobody sets.
+    /// The same moment by the monotonic clock.
     heard: Instant,
     kept: Option<Instant>,
 }
@@ -110,7 +110,7 @@ pub struct HostNow {
 }
 
 impl HostNow {
-    /// How it is, with those of its jobs that somebody may see.
+    /// The status, with the jobs that the viewer may see.
     #[must_use]
     pub fn seen_by(&self, access: &Access) -> Option<StatusView> {
         let mut status = self.live.as_ref()?.status.clone();
@@ -127,12 +127,12 @@ impl HostNow {
     }
 }
 
-/// What was counted.
+/// Counters of the hub.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Bundles taken.
     pub bundles: AtomicU64,
-    /// Their size as they were sent, in bytes.
+    /// Total size of bundles as sent, in bytes.
     pub bundle_bytes: AtomicU64,
     /// Parts that were new.
     pub parts_new: AtomicU64,
@@ -151,7 +151,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// One more.
+    /// Adds 1.
     pub fn count(counter: &AtomicU64) {
         Self::add(counter, 1);
     }
@@ -163,11 +163,11 @@ impl Counters {
 }
 
 impl Hub {
-    /// A hub that nobody was heard by yet. `public_url`: where people reach it.
+    /// A hub that has heard no host yet. `public_url`: its address for people.
     #[must_use]
     pub fn new(store: Store, public_url: &str, trust: Trust) -> Self {
         let origin = public_url.trim_end_matches('/').to_owned();
-        // What this hub writes by a clock that is wrong must not be what speaks for that clock.
+        // A write by this hub's own wrong clock must not confirm that clock.
         let kept_us = store.told_us().ok().flatten().unwrap_or(0);
         Self {
             store,
@@ -202,12 +202,12 @@ impl Hub {
         Ok(self)
     }
 
-    /// Asks the store on a thread of its own, in turn with others' questions and behind further ones of the viewer for
-    /// whom a request is answered here.
+    /// Queries the store on a separate thread, in turn with other viewers' queries and behind earlier queries of the
+    /// current request's viewer.
     ///
     /// # Errors
-    /// Those of the question, when there are too many of them, and when a viewer that only reads leaves so many answers
-    /// unread that one more would find no room.
+    /// The query's own; too many queries; and, for a viewer that only reads, too many unread answers to leave room for
+    /// another answer.
     pub async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         question: impl FnOnce(&Self) -> T + Send + 'static,
@@ -220,10 +220,10 @@ impl Hub {
         self.work(turn, question).await
     }
 
-    /// Looks a token, a session or a key up, which no question of a viewer delays.
+    /// Looks up a token, a session or a key; viewers' queries do not delay look-ups.
     ///
     /// # Errors
-    /// Those of the question, and when there are too many of them.
+    /// The query's own, and too many look-ups.
     pub async fn look_up<T: Send + 'static>(
         self: &Arc<Self>,
         question: impl FnOnce(&Self) -> T + Send + 'static,
@@ -232,10 +232,10 @@ impl Hub {
         self.work(turn, question).await
     }
 
-    /// The same with an answer that is made there, too.
+    /// [`Self::ask`], with the answer serialized on the same thread.
     ///
     /// # Errors
-    /// Those of the question, when there are too many of them, and when the answer is too long.
+    /// The query's own, too many queries, and an answer that is too long.
     pub async fn answer<T: Serialize>(
         self: &Arc<Self>,
         question: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
@@ -243,11 +243,11 @@ impl Hub {
         self.ask(|hub| answers::json(&question(hub)?)).await?
     }
 
-    /// The same for what a host sends: it is read by few threads and written by as many as there is something from, so
-    /// that the store writes it together. What is not read is not written. `room`: what it has until then.
+    /// Takes a host's bundle: a few threads unpack, and each sender has a writing thread, so that the store writes
+    /// bundles together. A bundle that fails to unpack is not written. `room`: the memory for the packed bundle.
     ///
     /// # Errors
-    /// When there is too much of it.
+    /// When too many bundles are on their way.
     pub async fn take<P: Send + 'static, T: Send + 'static, E: Send + 'static>(
         self: &Arc<Self>,
         room: Arriving,
@@ -288,8 +288,8 @@ impl Hub {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A host says how it is. Says whether the store is to be told: once a minute, one that hubs share every few
-    /// seconds.
+    /// Notes a host's status. Returns whether the store is due for the status: each minute, or every few seconds in a
+    /// shared store.
     pub fn hear(&self, host: i64, live: Arc<Live>, heard_us: u64) -> bool {
         let mut now = self.now();
         let kept = now.get(&host).and_then(|before| before.kept);
@@ -300,8 +300,8 @@ impl Hub {
         due
     }
 
-    /// The jobs of a host that are looked at, the last first: the host's next words have their reports. `more`: one that
-    /// is looked at now.
+    /// The host's jobs that viewers look at, the latest first: the host's next message carries their reports. `more`: a
+    /// job that a viewer looks at now.
     pub fn wanted(&self, host: i64, more: Option<u64>) -> Vec<u64> {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         let of_host = wanted.entry(host).or_default();
@@ -311,26 +311,26 @@ impl Hub {
         of_host.iter().map(|(job, _)| *job).collect()
     }
 
-    /// How far a host's clock is ahead of this one, in microseconds, as far as is known. `kept`: what the store says of it.
+    /// How far a host's clock is ahead of the hub's, in microseconds, if known. `kept`: the store's figure.
     pub fn clock_ahead_us(&self, host: i64, kept: Option<i64>) -> i64 {
         let heard = self.now().get(&host).map(ahead_us);
-        // Another hub may hear the host, and this one may be new.
+        // Another hub may hear the host, and this hub may be new.
         let known = if self.store.is_shared() { kept.or(heard) } else { heard.or(kept) };
         known.unwrap_or(0)
     }
 
-    /// What speaks for and against this hub's clock now.
+    /// The evidence for and against this hub's clock now.
     pub fn clock(&self) -> Clock {
         let now = self.now();
         let heard = now.values().filter(|heard| heard.heard.elapsed() < SPEAKS_FOR);
         Clock::new(now_us(), self.kept_us, heard.map(ahead_us))
     }
 
-    /// Removes what is older than is kept; `None`: no clocks of hosts confirm this hub's, and by a wrong one all may be
-    /// old.
+    /// Removes data past its retention; `None`: no host clock confirms the hub's clock, and a wrong clock could age out
+    /// all data.
     ///
     /// # Errors
-    /// When the database refuses; what was removed until then stays removed.
+    /// When the database refuses; earlier removals stay.
     pub fn remove_old(&self, keep: Keep) -> Result<Option<Kept>, StoreError> {
         self.clock().is_confirmed().then(|| self.store.remove_old(keep, now_us())).transpose()
     }
@@ -354,7 +354,7 @@ impl Hub {
         Ok(hosts.into_iter().map(|row| host_now(row, &now, clock_us, self.store.is_shared())).collect())
     }
 
-    /// The host of this name as it is; `None`: there is none. What others said of themselves is not read.
+    /// The host of this name with its current status; `None`: no such host. Other hosts' statuses are not read.
     ///
     /// # Errors
     /// When the store refuses.
@@ -375,7 +375,7 @@ fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64, shared: bool)
     let seen_us = heard.map(|heard| heard.heard_us).max(row.seen_us);
     let here =
         seen_us.is_some_and(|seen_us| Duration::from_micros(clock_us.saturating_sub(seen_us)) < AWAY_AFTER);
-    // Another hub may have heard it later than this one.
+    // Another hub may have heard the host later.
     let heard = heard.filter(|heard| {
         let apart_us = row.seen_us.unwrap_or(0).saturating_sub(heard.heard_us);
         !shared || Duration::from_micros(apart_us) < KEPT_EVERY_SHARED

@@ -1,7 +1,7 @@
-//! Learning across hosts: where the operator says so, the hub makes a table of what classes of jobs held, signs it with a key
-//! of its own, and tells it to hosts that ask. Key and table are in the database, so that hubs that share it tell the same.
+//! Learning across hosts: if the operator enables it, the hub makes a table of the memory of job classes, signs it with
+//! its own key, and serves it to hosts. Key and table are in the database: hubs that share it serve the same table.
 //!
-//! Absent here: what is learned ([`crate::store`]), and what hosts make of it.
+//! Absent here: the learning ([`crate::store`]), and the use of the table on hosts.
 
 use pinfold_proto::learned::{self, Signed, Table, VERSION};
 use pinfold_proto::voucher::{hex, unhex};
@@ -35,7 +35,7 @@ pub enum LearningError {
     /// The key.
     #[error("the hub's key in the database: {0}")]
     Key(&'static str),
-    /// What is kept.
+    /// The stored table is unreadable.
     #[error("the table in the database: {0}")]
     Kept(#[from] serde_json::Error),
 }
@@ -54,19 +54,19 @@ fn key(store: &Store) -> Result<Ed25519KeyPair, LearningError> {
     Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| LearningError::Key("it is none"))
 }
 
-/// The public half, in hexadecimal, by which hosts know the hub.
+/// The public key in hexadecimal, by which hosts know the hub.
 ///
 /// # Errors
-/// When the database refuses, or what it has is no key.
+/// When the database refuses, or its value is no key.
 pub fn public_key(store: &Store) -> Result<String, LearningError> {
     Ok(hex(key(store)?.public_key().as_ref()))
 }
 
-/// The table in force for a host, if its number is above this and the hub believes that host about users elsewhere. To
-/// another host it would tell which jobs users elsewhere have: a class is a digest that can be guessed.
+/// The table in force for a host, if its number is above this and the hub trusts that host about users elsewhere. An
+/// untrusted host could learn the jobs of users elsewhere: a class is a digest that can be guessed.
 ///
 /// # Errors
-/// When the database refuses, or what it has cannot be read.
+/// When the database refuses, or its value cannot be read.
 pub fn current(hub: &Hub, host: &str, above: u64) -> Result<Option<Signed>, LearningError> {
     if !hub.trust.hosts.iter().any(|name| name == "*" || name == host) {
         return Ok(None);
@@ -76,7 +76,7 @@ pub fn current(hub: &Hub, host: &str, above: u64) -> Result<Option<Signed>, Lear
     Ok((current.number > above).then_some(current.signed))
 }
 
-/// Tells hosts of no table any more. What they have they keep until they are told not to use it.
+/// Removes the table in force. Hosts keep their copies until their own configuration ends the use.
 ///
 /// # Errors
 /// When the database refuses.
@@ -84,7 +84,7 @@ pub fn stop(store: &Store) -> Result<(), LearningError> {
     Ok(store.remove_meta(CURRENT)?)
 }
 
-/// Makes a new table, if it says anything else than the one in force. Gives how many classes it has then.
+/// Makes a new table unless it equals the table in force. Returns the new table's number of classes.
 ///
 /// # Errors
 /// When the database refuses.
@@ -96,7 +96,7 @@ pub fn renew(hub: &Hub, whose: Whose) -> Result<Option<usize>, LearningError> {
     if before.as_ref().map_or(rows.is_empty(), |before| before.rows == rows) {
         return Ok(None);
     }
-    // A copy of the database that was put back has a lower number than hosts have seen: the time is above all of them.
+    // A restored database has a lower number than hosts have seen: the time is above all numbers.
     let number = kept.map_or(0, |kept| kept.number).saturating_add(1).max(made_us / 1_000_000);
     let table = Table { version: VERSION, number, made_us, hub: hub.origin.clone(), rows };
     let text = serde_json::to_string(&table)?;

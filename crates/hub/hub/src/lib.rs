@@ -1,10 +1,10 @@
-//! The hub: what many hosts' jobs used, in one store and on one page.
+//! The hub: usage of many hosts' jobs, in one store and on one page.
 //!
-//! Reading order: [`store`] (what is kept), [`secret`] (tokens, codes), [`hub`] (the store, and how hosts are now),
-//! [`clock`] (whether its clock may be believed), [`map`] (their cores), [`server`] (HTTP: hosts push, programs ask),
-//! [`page`] (what people see), [`advice`] (what to ask for), [`learning`] (what hosts are told of each other's classes), [`metrics`] (what a
-//! monitoring system reads), [`settings`] (the configuration file), [`demo`] (simulated hosts). Absent here: any decision about jobs,
-//! and any word to a host beyond the answer to its own question.
+//! Reading order: [`store`] (the database), [`secret`] (tokens, codes), [`hub`] (the store, and the hosts' status),
+//! [`clock`] (trust in its clock), [`map`] (hosts' cores), [`server`] (HTTP: hosts push, programs query), [`page`]
+//! (views for people), [`advice`] (advised requests), [`learning`] (a table of classes for hosts), [`metrics`] (for
+//! monitoring systems), [`settings`] (the configuration file), [`demo`] (simulated hosts). Absent here: decisions about
+//! jobs, and messages to a host beyond answers to its requests.
 
 mod advice;
 pub mod clock;

@@ -1,6 +1,6 @@
-//! `pinfold-hub`: serves the hub, and keeps its tokens and its database.
+//! `pinfold-hub`: serves the hub, and manages its tokens and its database.
 //!
-//! Absent here: what the hub does; that is the library beside this.
+//! Absent here: the hub itself, which is the library.
 
 mod commands;
 mod manual;
@@ -263,7 +263,7 @@ fn ended(done: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Why a command failed: an exit code as `pinfold` has them, and words.
+/// A command's failure: an exit code as of `pinfold`, and the message.
 #[derive(Debug)]
 struct Failure {
     code: u8,

@@ -1,4 +1,4 @@
-//! pinfold-hub(8), from the program's own options. Absent here: what docs/hub.md explains.
+//! pinfold-hub(8), from the program's own options. Absent here: the contents of docs/hub.md.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 use crate::{Cli, Failure};
 
-/// What no option says, in the language of manual pages.
+/// Sections beyond the options, in the language of manual pages.
 const MORE: &str = r#".SH "EXIT STATUS"
 0 done; 1 failed; 2 wrong usage or wrong configuration, with the option or key named.
 .SH ENVIRONMENT

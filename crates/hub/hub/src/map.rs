@@ -1,5 +1,5 @@
-//! Which core of a host belongs to what, as somebody may see it: of others' jobs no more than that they are there, as the
-//! host's own daemon tells it. Absent here: how it is drawn.
+//! The use of a host's cores within the viewer's access: other users' jobs appear without details, as by the host's own
+//! daemon. Absent here: the drawing.
 
 use std::collections::HashMap;
 

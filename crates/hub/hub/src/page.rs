@@ -1,8 +1,8 @@
-//! The page: made here, whole, without scripts and without anything from elsewhere. What people wrote is text in it,
-//! never markup: `maud` escapes all that is put in. Reading order: [`frame`] (what is around each view), [`filter`]
-//! (addresses that are views), then a file a view. Absent here: questions to the database.
+//! The page: rendered here, without scripts and external resources. User input is text in it, never markup: `maud`
+//! escapes all values. Reading order: [`frame`] (around each view), [`filter`] (addresses of views), then a file a
+//! view. Absent here: queries of the database.
 //!
-//! Views: `hosts`, `machine` (one host), `jobs`, `job`, `compare`, `classes`, `drift`, `usage`, `weekly`,
+//! Views: `hosts`, `machine` (a single host), `jobs`, `job`, `compare`, `classes`, `drift`, `usage`, `weekly`,
 //! `workflows`, `audit`, `sign_in`. Parts: `figures`, `picture`, `table`.
 
 mod audit;
@@ -95,7 +95,7 @@ const FORM_MAX_BYTES: usize = 16 * 1_024;
 /// How long a view may take, its form and its turn included.
 const VIEW_MAX: Duration = Duration::from_secs(30);
 
-/// Ends a request whose form does not come.
+/// Ends a request with an overdue form.
 async fn in_time(request: Request, next: Next) -> Response {
     let timely = tokio::time::timeout(VIEW_MAX, next.run(request)).await;
     let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "that took longer than 30 s");
@@ -120,7 +120,7 @@ async fn icon() -> Response {
 /// Why a view cannot be shown.
 #[derive(Debug)]
 pub(crate) enum NoView {
-    /// Nobody is signed in.
+    /// The request has no session.
     Stranger,
     /// A form was filled in with a value that cannot be: the form again.
     Form(Markup),
@@ -150,7 +150,7 @@ impl IntoResponse for NoView {
     }
 }
 
-/// The user who is signed in.
+/// The session of the signed-in user.
 async fn person(hub: &Arc<Hub>, asker: &Asker) -> Result<Session, NoView> {
     // The proxy's word is about now; a session may be an earlier user's of the same browser.
     let session = match proxied::session(hub, asker).await? {
@@ -160,7 +160,7 @@ async fn person(hub: &Arc<Hub>, asker: &Asker) -> Result<Session, NoView> {
     session.ok_or(NoView::Stranger)
 }
 
-/// The user who is signed in, if they may see everything: the hub's own acts and tokens are for nobody else.
+/// The session of an operator: other users must not see the hub's audit and tokens.
 async fn operator(hub: &Arc<Hub>, asker: &Asker) -> Result<Session, NoView> {
     let session = person(hub, asker).await?;
     if session.access.is_all() {

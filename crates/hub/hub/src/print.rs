@@ -1,4 +1,4 @@
-//! How the program prints: answers for programs, and sentences for people. Absent here: what is printed.
+//! Printing: JSON for programs, and sentences for people. Absent here: the contents.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -14,14 +14,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     answered(put(text))
 }
 
-/// One JSON object on a line.
+/// Prints a JSON object on a line.
 pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
     print(&json_text(value, io::stdout().is_terminal()))
 }
 
-/// Writes lines to standard output; afterwards they are where that leads to.
+/// Writes lines to standard output, and flushes them.
 pub(crate) fn put(text: &str) -> io::Result<()> {
-    // What is written to a closed one seems to be written.
+    // A write to a closed standard output seems to succeed.
     if !pinfold_sys::stdout::is_open() {
         return Err(io::Error::other("it is closed"));
     }
@@ -30,7 +30,7 @@ pub(crate) fn put(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// What came of writing to standard output.
+/// The outcome of a write to standard output.
 pub(crate) fn answered(done: io::Result<()>) -> Result<(), Failure> {
     match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -40,7 +40,7 @@ pub(crate) fn answered(done: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Names in it are users' own; no terminal acts upon them.
+/// Escapes users' names in it for terminals.
 fn json_text(value: &serde_json::Value, for_terminal: bool) -> String {
     let text = value.to_string();
     if for_terminal { pinfold_proto::text::plain_json(&text) } else { text }

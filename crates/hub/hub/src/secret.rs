@@ -1,4 +1,4 @@
-//! Secrets: drawn from the kernel, shown once, and known by their hash from then on.
+//! Secrets: drawn from the kernel, shown once, and later known by their hash alone.
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
@@ -17,7 +17,7 @@ pub fn draw() -> std::io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A token of this kind around a secret. What it is for can be told by looking at it.
+/// A token of this kind around a secret; its prefix shows the kind.
 #[must_use]
 pub fn token(kind: Kind, secret: &str) -> String {
     let mark = match kind {
@@ -27,14 +27,14 @@ pub fn token(kind: Kind, secret: &str) -> String {
     format!("{mark}-{secret}")
 }
 
-/// What is kept of a token; `None`: that is no token, whatever is in the database.
+/// The stored hash of a token; `None`: not a token by its form.
 #[must_use]
 pub fn hash_of_token(token: &str) -> Option<[u8; 32]> {
     let secret = token.strip_prefix("pfh-").or_else(|| token.strip_prefix("pfr-"))?;
     is_secret(secret).then(|| hash(token))
 }
 
-/// What is kept of a code or a session; `None`: that is none.
+/// The stored hash of a code or a session; `None`: not a secret by its form.
 #[must_use]
 pub fn hash_of_secret(secret: &str) -> Option<[u8; 32]> {
     is_secret(secret).then(|| hash(secret))
@@ -48,7 +48,7 @@ fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Whether two texts are the same, in a time that does not tell where they differ.
+/// Whether two texts are equal, in constant time for texts of equal length.
 #[must_use]
 pub fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0

@@ -28,16 +28,16 @@ use crate::{DemoArgs, Failure, ServeArgs};
 /// How often old months are looked for.
 const LOOKED_EVERY: Duration = Duration::from_secs(6 * 3_600);
 
-/// How soon they are looked for again if no host has confirmed this hub's clock.
+/// Retry interval of the removal while no host has confirmed this hub's clock.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(60);
 
-/// How often a new table of what classes of jobs held is made.
+/// Interval of new tables of classes' memory.
 const LEARNED_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Threads for connections; questions to the store have others.
 const THREADS: usize = 2;
 
-/// The database for this process alone, as long as what is returned lives.
+/// Locks the database for this process, until the returned file is dropped.
 pub(crate) fn alone(database: &Path) -> Result<File, Failure> {
     let mut lock = database.as_os_str().to_owned();
     lock.push(".lock");
@@ -74,7 +74,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Failure> {
             address.port()
         )));
     }
-    // A file has one hub; of a server any number.
+    // A file serves a single hub, a server any number of hubs.
     let _alone = match &args.at.database {
         Location::File(path) => Some(alone(path)?),
         Location::Server(_) => None,
@@ -198,7 +198,7 @@ impl Serving {
             hub.store.note("hub", "start", &words, now_us())
         });
         if let Ok(Err(error)) | Err(error) = noted.await {
-            // A full disk keeps nobody from looking.
+            // A full disk must not prevent reading.
             say(&format!("the start is not noted: {}", chain(&error)));
         }
         let stops = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -223,7 +223,7 @@ impl Serving {
     }
 }
 
-/// Makes a table of what classes of jobs held, now and every hour; or sees to it that there is none.
+/// Makes the table of classes' memory now and every hour, or removes it if learning is off.
 async fn learn(hub: Arc<Hub>, whose: Option<Whose>) {
     loop {
         let learned = hub.ask(move |hub| match whose {

@@ -1,12 +1,12 @@
-//! HTTP: who is listened to, for how long, and which path is whose.
+//! HTTP: connections, their time limits, and routes.
 //!
-//! Every request has a bound: connections in all and of one address, the time for a head and for a body, the time in
-//! which an answer must be read, the size of all of them and of what is held of them. Reading order: [`mod@listen`]
-//! over `places`, [`auth`] (with [`takers`]), [`api`], [`mod@why`], [`turns`] and [`arrivals`] (what there is at a time), [`answers`].
+//! Every request has a bound: connections in all and by address, the time for a head and for a body, the time in which
+//! an answer must be read, the size of all of them and of the memory held for them. Reading order: [`mod@listen`] over
+//! `places`, [`auth`] (with [`takers`]), [`api`], [`mod@why`], [`turns`] and [`arrivals`] (concurrency), [`answers`].
 //! Absent here: pages.
 //!
-//! Who: `vouched`, `proxied`, `seen`. Questions of programs: `sums`, `openapi`; refusals: `problem`; `shares` divides
-//! what is scarce.
+//! Authentication: `vouched`, `proxied`, `seen`. Programs' queries: `sums`, `openapi`; refusals: `problem`; `shares`
+//! divides scarce resources.
 
 pub mod answers;
 pub mod api;
@@ -47,8 +47,8 @@ pub fn routes(hub: &Arc<Hub>) -> Router {
         .with_state(Arc::clone(hub))
 }
 
-/// What every answer says to browsers: nothing from elsewhere, no script at all, in no frame, kept nowhere. No answer
-/// lets pages of other origins read it.
+/// Headers of every answer for browsers: no external resources, no scripts, no frames, no cache. No answer is readable
+/// by pages of other origins.
 async fn headers(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> Response {
     const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
                           frame-ancestors 'none'";
@@ -59,7 +59,7 @@ async fn headers(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> R
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        // With `no-referrer` browsers say of the hub's own forms that they come from nowhere.
+        // With `no-referrer` browsers send a null origin even with the hub's own forms.
         (header::REFERRER_POLICY, "same-origin"),
     ];
     for (name, value) in fixed {

@@ -11,18 +11,18 @@ use crate::server::proxied::{Net, Proxy};
 use crate::server::vouched::Trust;
 use crate::store::{Keep, Whose};
 
-/// What the file may say.
+/// Contents of the configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// What is kept for how long.
+    /// Retention.
     pub keep: Keep,
     /// The size that the database may have, in bytes; `None`: the disk bounds it.
     pub database_max_bytes: Option<u64>,
-    /// The address under which people reach the page, where that is not the one that is listened on.
+    /// The page's address for people, if it differs from the address listened on.
     pub public_url: Option<String>,
-    /// Which hosts are believed about users, and who may see more.
+    /// Hosts trusted about users, and users with more access.
     pub trust: Trust,
-    /// What hosts are told of classes of jobs; `None`: nothing.
+    /// The scope of learning across hosts; `None`: off.
     pub learning: Option<Whose>,
     /// The proxy that signs people in.
     pub proxy: Option<Proxy>,
@@ -89,7 +89,7 @@ impl RawProxy {
     }
 }
 
-/// The secret in a file, which nobody else can read.
+/// Reads a secret from a file, which must be unreadable for other users.
 fn secret_of(file: &Path) -> Result<String, String> {
     use std::os::unix::fs::MetadataExt as _;
     let of = |error: &dyn std::fmt::Display| format!("`proxy.secret_file`: {}: {error}", file.display());
@@ -136,10 +136,10 @@ const MONTHS_MAX: u32 = 1_200;
 const DATABASE_MIN_BYTES: u64 = 16 << 20;
 
 impl Settings {
-    /// Those of a file.
+    /// Loads the settings from a file.
     ///
     /// # Errors
-    /// Words that name the file, the key and the bound.
+    /// The file, the key and the bound, as a message.
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))

@@ -1,14 +1,12 @@
-//! What the hub keeps: hosts, tokens, sessions, jobs, series, and who did what. The interface knows no SQL: SQLite in
-//! one file stands behind it, or PostgreSQL, which several hubs may share. What is asked is the same text for both
-//! ([`db`]).
+//! The hub's store: hosts, tokens, sessions, jobs, series, and the audit. The interface knows no SQL: SQLite in one
+//! file stands behind it, or PostgreSQL, which several hubs may share. Both read the same query text ([`db`]).
 //!
-//! Each question has a bounded time. What an answer acknowledges is on disk.
-//! Owner of state: the database. Absent here: HTTP, pages, and who may ask.
+//! Each query has a bounded time. Acknowledged changes are on disk. Owner of state: the database. Absent here: HTTP,
+//! pages, and authorization.
 //!
-//! Writing: `ingest` and `take` (bundles to rows), `days`, `runs`, `tops`, `sketch` (sums kept as jobs come),
-//! `keep` (how long).
-//! Reading: `list`, `query`, `summary`, `weeks`, `columns`, `failed`. Who: `access`, `tokens`. The database: `db`,
-//! `schema`, `generation`, `copy`; `learned`.
+//! Writing: `ingest` and `take` (bundles to rows), `days`, `runs`, `tops`, `sketch` (sums kept as jobs come), `keep`
+//! (retention). Reading: `list`, `query`, `summary`, `weeks`, `columns`, `failed`. Authorization: `access`, `tokens`.
+//! The database: `db`, `schema`, `generation`, `copy`; `learned`.
 
 mod access;
 pub mod columns;
@@ -57,7 +55,7 @@ pub use summary::{ClassRow, Group, Spread, Summary, UsageRow};
 pub use tokens::{AuditRow, Holder, Kind, LinkFor, Revoked, Session, TokenRow, is_name};
 pub use weeks::{ClassRun, LAST_WEEKS, Weeks};
 
-/// How long one question may take.
+/// Time limit of a query.
 pub const QUESTION_MAX: Duration = Duration::from_secs(5);
 
 /// Why the store could not do something.
@@ -66,7 +64,7 @@ pub enum StoreError {
     /// The database refused.
     #[error("failed to {what}")]
     Database {
-        /// What was to be done.
+        /// The operation, for the message.
         what: &'static str,
         /// The cause.
         source: DbError,
@@ -95,7 +93,7 @@ pub enum StoreError {
         name: String,
         /// Its version.
         found: u32,
-        /// The last one that is known.
+        /// The latest schema version that this program knows.
         known: u32,
     },
     /// No hub has a database there.
@@ -106,7 +104,7 @@ pub enum StoreError {
     /// A file could not be used.
     #[error("failed to {what} {}", .path.display())]
     File {
-        /// What was to be done.
+        /// The operation, for the message.
         what: &'static str,
         /// The file.
         path: PathBuf,
@@ -118,13 +116,13 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         what: String,
     },
     /// Something was asked for that cannot be.
     #[error("{0}")]
     Refused(String),
-    /// Somebody else has it.
+    /// Another host has the name or the key.
     #[error("{0}")]
     Taken(String),
     /// Something was asked for too often.
@@ -188,7 +186,7 @@ pub enum Location {
 }
 
 impl std::fmt::Display for Location {
-    /// Without what is secret in it.
+    /// Shows the location without its password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
@@ -247,19 +245,19 @@ fn whole(number: u64) -> i64 {
 }
 
 impl Store {
-    /// Opens the database, makes its tables if they are missing, and brings them to this version. `max_bytes` bounds
-    /// its size; `None`: the disk does.
+    /// Opens the database, creates missing tables, and migrates the schema to this version. `max_bytes` bounds its
+    /// size; `None`: the disk does.
     ///
     /// # Errors
-    /// When it cannot be opened, is damaged, or is of a later version.
+    /// When the database cannot be opened, is damaged, or is of a later version.
     pub fn open(at: &Location, max_bytes: Option<u64>) -> Result<Self, StoreError> {
         Self::prepared(at, max_bytes, |connection| schema::migrate(&at.to_string(), connection))
     }
 
-    /// The same for a database that a hub made: none is made in the place of one that is not there.
+    /// Opens a database that a hub made; never creates a database.
     ///
     /// # Errors
-    /// As [`Self::open`], and when there is none.
+    /// As [`Self::open`], and when the database does not exist.
     pub fn open_existing(at: &Location) -> Result<Self, StoreError> {
         if let Location::File(path) = at {
             is_there(path)?;
@@ -308,10 +306,10 @@ impl Store {
         matches!(self.database, Database::Postgres(_))
     }
 
-    /// What the database takes on disk, without its log, in bytes.
+    /// Size of the database on disk, without its log, in bytes.
     ///
     /// # Errors
-    /// As the database refuses.
+    /// When the database refuses.
     pub fn bytes(&self) -> Result<u64, StoreError> {
         match &self.database {
             Database::Sqlite(sqlite) => sqlite.bytes(),
@@ -320,11 +318,11 @@ impl Store {
         .map_err(StoreError::doing("measure the database"))
     }
 
-    /// Whether a standby that is promoted may lack what was acknowledged: there are several servers, and the one that
-    /// takes changes waits for none of the others.
+    /// Whether a promoted standby may lack acknowledged changes: there are several servers, and the primary waits for
+    /// no standby.
     ///
     /// # Errors
-    /// As the database refuses.
+    /// When the database refuses.
     pub fn is_alone(&self) -> Result<bool, StoreError> {
         match &self.database {
             Database::Sqlite(_) => Ok(false),
@@ -334,7 +332,7 @@ impl Store {
         }
     }
 
-    /// The first row that answers one question, as often as a request comes.
+    /// The first row of a query that runs with every request.
     fn first<T>(
         &self,
         what: &'static str,
@@ -362,7 +360,7 @@ impl Store {
         .map_err(StoreError::doing(what))
     }
 
-    /// Writes in one transaction: all of it is on disk when this returns, or none.
+    /// Writes in one transaction: all changes are on disk on return, or none is.
     fn write<T>(
         &self,
         what: &'static str,

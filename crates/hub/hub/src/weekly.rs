@@ -1,5 +1,5 @@
-//! What a week was like for a user, a project or all: what was claimed in vain, what failed, and what to ask for next
-//! time. The same as a page and as the text of a mail. Absent here: sending it, which is for the site's own mail.
+//! The week of a user, a project or all users: unused memory, failures, and advised requests, as a page and as the text
+//! of a mail. Absent here: sending, which is up to the site's own mail.
 
 mod mail;
 mod week;
@@ -18,10 +18,10 @@ pub use week::Week;
 /// Classes that are named.
 const NAMED: usize = 10;
 
-/// Names whose jobs are looked at one by one: those with the most unused memory, and as many that held more than they claimed.
+/// The most names with jobs read singly: half by most unused memory, half for jobs that held more than requested.
 const LOOKED_AT: usize = 2 * NAMED;
 
-/// Of whose jobs.
+/// The owner of the jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Subject {
     /// All that may be seen.
@@ -34,10 +34,10 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Of this user or of this project, if one of them is named.
+    /// The user or the project, if either is named.
     ///
     /// # Errors
-    /// When both are.
+    /// When both are named.
     pub fn named(user: &str, project: &str) -> Result<Self, &'static str> {
         match (user.is_empty(), project.is_empty()) {
             (true, true) => Ok(Self::All),
@@ -48,24 +48,24 @@ impl Subject {
     }
 }
 
-/// A user's jobs of one name and number of cores, and what to ask for next time.
+/// A user's jobs of a name and number of cores, with the advised request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// Their name.
+    /// The jobs' name.
     pub name: String,
-    /// Their user.
+    /// The jobs' user.
     pub user: String,
     /// Cores that each asked for.
     pub cores: u32,
-    /// Those that ended well in the week.
+    /// Number of jobs that ended well in the week.
     pub jobs: u64,
-    /// What half of these claimed up to, in bytes.
+    /// Median of their memory requests, in bytes.
     pub claim_bytes: u64,
-    /// The most that one of those held that the advice goes by, in bytes.
+    /// The largest peak among the jobs that the advice uses, in bytes.
     pub held_bytes: u64,
-    /// What to ask for.
+    /// The advised request, in bytes.
     pub ask_bytes: u64,
-    /// Memory that those of the week claimed and never used, in GiB times hours.
+    /// Memory that the week's jobs requested and never used, in GiB times hours.
     pub unused_gibh: f64,
 }
 
@@ -74,15 +74,15 @@ pub struct Ask {
 pub struct Report {
     /// Which.
     pub week: Week,
-    /// Of whose jobs.
+    /// The owner of the jobs.
     pub subject: Subject,
     /// The sums.
     pub now: UsageRow,
-    /// Those of the week before.
+    /// The sums of the week before.
     pub before: UsageRow,
-    /// Classes with the most memory claimed in vain, and what to ask for.
+    /// Classes with the most unused memory, and their advised requests.
     pub asks: Vec<Ask>,
-    /// Classes that claim less than they need.
+    /// Classes that request less than they need.
     pub short: Vec<Ask>,
     /// Classes with the most failures.
     pub failing: Vec<ClassRow>,
@@ -192,10 +192,10 @@ pub fn report(store: &Store, access: &Access, subject: Subject, week: Week) -> R
     Ok(Report { week, subject, now, before, asks, short, failing })
 }
 
-/// Users, or projects, that had jobs in a week: for whom there is something to say.
+/// Users or projects that had jobs in a week, which are the possible subjects of mails.
 ///
 /// # Errors
-/// When the database refuses, or it takes too long.
+/// When the database refuses, or the time limit is reached.
 pub fn subjects(store: &Store, group: Group, week: Week) -> Result<BTreeSet<String>, StoreError> {
     let rows = store.usage(group, &query(&Access::All, &Subject::All, week))?;
     Ok(rows.into_iter().filter_map(|row| row.name).collect())

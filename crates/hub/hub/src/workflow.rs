@@ -1,8 +1,7 @@
-//! Which run of which workflow a job belongs to, by what the job itself carries. Words in its comment say it, in any
-//! order: `workflow=rnaseq run=42 version=1.4 step=align`. Jobs of Snakemake's plugin for Slurm say it as well: their
-//! name is the run's UUID, and their comment has the rule. What is said is no more than a label: it opens nothing. What
-//! follows from the jobs of a run is in [`steps`] (each step beside earlier runs) and [`chain`] (what its time went
-//! to). Absent here: the store.
+//! A job's workflow and run, by the job's own data. Words in its comment name them, in any order: `workflow=rnaseq
+//! run=42 version=1.4 step=align`. Jobs of Snakemake's plugin for Slurm do so too: their name is the run's UUID, and
+//! their comment has the rule. These words are a mere label: they grant nothing. The analysis of a run's jobs is in
+//! [`steps`] (each step beside earlier runs) and [`chain`] (the spending of its time). Absent here: the store.
 
 pub mod chain;
 pub mod steps;
@@ -12,10 +11,10 @@ use pinfold_proto::view::ReportView;
 /// The longest word, in bytes.
 const WORD_MAX: usize = 100;
 
-/// The workflow of jobs that say their run and nothing else.
+/// The workflow of jobs that name only a run.
 const UNNAMED: &str = "unnamed";
 
-/// What a job says of its workflow.
+/// A job's words about its workflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// The workflow.
@@ -65,7 +64,7 @@ fn is_word(text: &str) -> bool {
     (1..=WORD_MAX).contains(&text.len()) && text.chars().all(fits)
 }
 
-/// The step of a job that says none: its name, without what Nextflow puts around that of a process.
+/// The default step of a job: its name, without Nextflow's decoration of a process.
 fn step_of(name: &str) -> String {
     let name = match name.strip_prefix("nf-") {
         Some(task) => task.split_once("_(").map_or(task, |(process, _)| process),

@@ -1,4 +1,4 @@
-//! One simulated host: lanes of jobs, one after the other, of classes with a shape each.
+//! A simulated host: lanes of consecutive jobs, of classes with a shape each.
 
 use std::collections::BTreeSet;
 
@@ -47,13 +47,13 @@ struct Class {
     cores: u32,
     /// How many of these it keeps busy, in the mean.
     busy: f64,
-    /// The usual peak, and what is claimed, in MiB.
+    /// The usual peak, and the requested memory, in MiB.
     peak_mib: u32,
     claim_mib: u32,
     /// The usual wall time in minutes.
     minutes: f64,
     shape: Shape,
-    /// One of how many fails.
+    /// Every n-th job fails on average.
     fails: u32,
 }
 
@@ -67,7 +67,7 @@ const fn class(
     Class { name, command, user, project, cores, busy, peak_mib, claim_mib, minutes, shape, fails }
 }
 
-/// Shapes and sizes as such programs have them.
+/// Shapes and sizes typical of these programs.
 const CLASSES: [Class; 8] = [
     class(
         ("bwa-mem", "bwa mem -t 4 GRCh38.fa reads_1.fq.gz reads_2.fq.gz"),
@@ -152,7 +152,7 @@ pub struct SimulatedHost {
 }
 
 impl SimulatedHost {
-    /// A host of this name whose jobs follow from the seed: so many days up to now, and two hours beyond.
+    /// A host with jobs by the seed: over this many days up to now, and two hours beyond.
     #[must_use]
     pub fn new(name: &str, seed: u64, days: u32, now_us: u64) -> Self {
         let mut dice = Pcg64Mcg::seed_from_u64(seed);
@@ -211,7 +211,7 @@ fn spread(dice: &mut Pcg64Mcg, wide: f64) -> f64 {
 fn planned(dice: &mut Pcg64Mcg, submitted_s: f64) -> Planned {
     let at = usize::try_from(dice.next_u32()).unwrap_or(0) % CLASSES.len();
     let class = &CLASSES[at];
-    // Exact to the microsecond, as a store has them.
+    // Exact to the microsecond, as in a store.
     let exact = |seconds: f64| (seconds * 1e6).round() / 1e6;
     let submitted_s = exact(submitted_s);
     let started_s = exact(submitted_s + part(dice).powi(3) * 600.0);
@@ -451,7 +451,7 @@ impl Source for SimulatedHost {
         let mut sets = Vec::new();
         for planned in self.asked_for(now_s).filter(|planned| planned.runs(now_s)) {
             let class = &CLASSES[planned.class];
-            // Beyond the last core jobs share the first ones.
+            // Jobs beyond the last core share the first cores.
             let from = if free + class.cores > CORES { 0 } else { free };
             let shared = from < free;
             free = free.max(from + class.cores);

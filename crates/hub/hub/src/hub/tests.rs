@@ -33,7 +33,7 @@ fn work_counts_until_it_is_over_although_its_client_hung_up() {
     assert!(runtime.block_on(asks).unwrap_err().is_cancelled());
     assert_eq!(hub.asked.left(), ASKED_AT_ONCE - 1);
     end.send(()).unwrap();
-    // They are all free once it is over.
+    // All turns are free in the end.
     let turns = (0..ASKED_AT_ONCE).map(|_| runtime.block_on(hub.asked.turn(None)));
     assert!(turns.collect::<Result<Vec<_>, _>>().is_ok());
 }
@@ -123,7 +123,7 @@ fn what_a_host_sent_counts_until_it_is_written_although_the_host_hung_up() {
     end_of_write.send(()).unwrap();
 }
 
-/// A host that is faster than what it sends is written would fill what is held for all.
+/// A host that sends faster than the store writes would fill the room of all hosts.
 #[test]
 fn what_a_host_sent_counts_for_it_until_it_is_written() {
     let (_dir, hub, runtime) = hub();
@@ -142,7 +142,7 @@ fn what_a_host_sent_counts_for_it_until_it_is_written() {
         .collect();
     assert_eq!(hub.held.available_permits(), HELD_AT_ONCE - 4);
     assert!(matches!(room("alpha"), Err(StoreError::TooMany(_))), "four of it are not written yet");
-    // They take none of the room for bytes, nor of others.
+    // These messages take no room for bytes, and no room of other hosts.
     let others: Vec<_> = (0..256).map(|at| room(&format!("n{}", at / 4))).collect();
     assert!(others.iter().all(Result::is_ok));
     drop(others);

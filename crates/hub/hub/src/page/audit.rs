@@ -1,4 +1,4 @@
-//! Who did what at the hub, and which tokens there are.
+//! The hub's audit, and its tokens.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ fn token_row(token: &TokenRow, csrf: &str) -> Vec<Markup> {
     vec![id, html! { (token.kind) }, name, made, revoked]
 }
 
-/// What the form says.
+/// The fields of the form.
 #[derive(Debug, Deserialize)]
 pub(super) struct Revoke {
     csrf: String,

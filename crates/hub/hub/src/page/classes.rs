@@ -1,4 +1,4 @@
-//! Classes: the jobs of one name, over all hosts, with how their figures are spread and what they claimed in vain.
+//! Classes: the jobs of a name each, over all hosts, with the spread of their figures and their unused memory.
 
 use std::sync::Arc;
 

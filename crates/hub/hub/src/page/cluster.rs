@@ -18,7 +18,7 @@ pub(super) const PRESSED: f64 = 0.05;
 /// A clock that differs from the hub's by more than this, in microseconds, is told.
 pub(super) const CLOCK_APART_US: u64 = 5_000_000;
 
-/// What is wrong with a host, the worst last.
+/// A host's fault, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trouble {
     Nothing,
@@ -27,7 +27,7 @@ pub(super) enum Trouble {
     Away,
 }
 
-/// A host, and the jobs that the viewer may see, as they were when the host was heard last.
+/// A host, and the jobs that the viewer may see, by its last status.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     pub host: &'a HostNow,
@@ -61,7 +61,7 @@ impl<'a> Line<'a> {
         (busy.unwrap_or(precise(status.slots.used)).min(all), all)
     }
 
-    /// Memory that jobs hold, and all that they may.
+    /// Memory held by jobs, and memory allowed to jobs.
     pub(super) fn memory(&self) -> (f64, f64) {
         let of =
             |status: &StatusView| (precise(status.memory.held_bytes), precise(status.memory.budget_bytes));
@@ -73,7 +73,7 @@ impl<'a> Line<'a> {
         self.status.and_then(|status| status.memory.pressure_full_avg10).unwrap_or(0.0).clamp(0.0, 1.0)
     }
 
-    /// Jobs in one of these states, also of other users.
+    /// Number of jobs in these states, also of other users.
     pub(super) fn count(&self, states: &[JobState]) -> usize {
         let jobs = self.status.iter().flat_map(|status| &status.jobs);
         jobs.filter(|job| states.contains(&job.state)).count()
@@ -101,7 +101,7 @@ pub(super) enum Sort {
 
 /// Puts hosts in order: names from A on, everything else from the most down, and the other way round if `up`.
 pub(super) fn sort(lines: &mut [Line<'_>], by: Sort, up: bool) {
-    // Lines come by name, and equal ones stay so.
+    // Lines come by name, and the sort is stable.
     match by {
         Sort::Trouble => lines.sort_by_key(|line| Reverse(line.trouble)),
         Sort::Host => {}
@@ -117,7 +117,7 @@ pub(super) fn sort(lines: &mut [Line<'_>], by: Sort, up: bool) {
     }
 }
 
-/// What a user or a project has now.
+/// Current use of a user or a project.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Use {
     pub jobs: usize,
@@ -126,7 +126,7 @@ pub(super) struct Use {
     pub memory_bytes: u64,
 }
 
-/// The users or projects of jobs that are not over, those with the most memory first.
+/// Users or projects of unfinished jobs, the most memory first.
 pub(super) fn used_by<'a>(lines: &'a [Line<'_>], of: impl Fn(&'a JobView) -> &'a str) -> Vec<(&'a str, Use)> {
     let mut found: BTreeMap<&str, Use> = BTreeMap::new();
     for job in lines.iter().filter(|line| line.status.is_some()).flat_map(|line| &line.jobs) {
@@ -144,7 +144,7 @@ pub(super) fn used_by<'a>(lines: &'a [Line<'_>], of: impl Fn(&'a JobView) -> &'a
     found
 }
 
-/// Jobs that wait for reasons that differ in numbers only, and the job among them that waits longest.
+/// Waiting jobs with reasons that differ in numbers only, and the job that waits longest.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wait<'a> {
     pub jobs: usize,

@@ -1,5 +1,5 @@
-//! Two to six jobs side by side: their figures with what differs marked, and their series over the time since each
-//! one's start in one scale. Which jobs is in the address, so that a link is a saved comparison.
+//! Two to six jobs side by side: their figures with differences marked, and their series since each job's start in a
+//! common scale. The address names the jobs, so that a link is a saved comparison.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const DIFFERS: f64 = 0.1;
 
 type Pairs = Query<Vec<(String, String)>>;
 
-/// What an address says.
+/// The parsed address.
 #[derive(Debug)]
 struct Asked {
     ids: Vec<i64>,
@@ -66,7 +66,7 @@ impl Asked {
         format!("{path}?{}", ids.join("&"))
     }
 
-    /// The jobs in the order of the address; all of them, or nothing is told.
+    /// The jobs in the order of the address; fails unless all are found.
     fn rows(&self, hub: &Hub, session: &Session) -> Result<Vec<JobRow>, NoView> {
         let query = JobQuery {
             access: session.access.clone(),

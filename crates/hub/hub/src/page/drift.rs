@@ -1,4 +1,4 @@
-//! A class by week: how its memory and its wall time are spread, and whether the last weeks differ from those before.
+//! A class by week: the spread of its memory and wall time, and whether the last weeks differ from earlier weeks.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn page(report: &Report, filter: &Filter, session: &Session) -> Markup {
     frame::around(session, "/classes", &title, None, view)
 }
 
-/// All in one scale, so that a change is seen.
+/// A common scale for all rows, so that changes show.
 fn scale<'a>(rows: impl Iterator<Item = &'a ClassRow> + Clone) -> (f64, f64) {
     let top = |of: fn(&ClassRow) -> f64| rows.clone().map(of).fold(0.0, f64::max);
     (top(|row| row.memory_peak_bytes.p95), top(|row| row.wall_s.p95))

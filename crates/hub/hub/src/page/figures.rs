@@ -1,4 +1,4 @@
-//! Figures as people read them.
+//! Figures as text for people.
 
 use maud::{Markup, html};
 use pinfold_profile::report::{date_utc, duration, plain, size};
@@ -20,13 +20,13 @@ pub(super) fn text(column: &Column, cell: &Cell) -> String {
     }
 }
 
-/// The value of one of a job's columns as text.
+/// The value of a job's column as text.
 pub(super) fn word(job: &JobRow, key: &str) -> String {
     let at = COLUMNS.iter().position(|column| column.key == key);
     at.map(|at| text(&COLUMNS[at], &job.cells[at])).unwrap_or_default()
 }
 
-/// The value of one of a job's columns of whole numbers.
+/// The value of a job's column of whole numbers.
 pub(super) fn whole(job: &JobRow, key: &str) -> Option<i64> {
     let at = COLUMNS.iter().position(|column| column.key == key)?;
     if let Cell::Whole(number) = job.cells[at] { Some(number) } else { None }
@@ -70,7 +70,7 @@ pub(super) fn precise(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// A bar of so much of a whole, 0 to 1, with its words for those who do not see it.
+/// A bar for a part of a whole, 0 to 1, with words for screen readers.
 pub(super) fn bar(part: f64, words: &str) -> Markup {
     let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
     html! {

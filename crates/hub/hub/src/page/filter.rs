@@ -21,7 +21,7 @@ pub(super) const PERIODS: [(u32, &str); 6] =
 /// Fields with a value that cannot be, each with the reason.
 pub(super) type Wrong = Vec<(String, String)>;
 
-/// What an address says.
+/// The parsed address.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Filter {
     pub host: String,
@@ -31,7 +31,7 @@ pub(super) struct Filter {
     /// `""`, `ok` or `failed`.
     pub end: String,
     pub days: u32,
-    /// Conditions on figures as they were typed.
+    /// Conditions on figures as typed.
     pub figures: String,
     pub sort: &'static Column,
     pub ascending: bool,
@@ -121,7 +121,7 @@ impl Filter {
         Ok(())
     }
 
-    /// The question to the store, for somebody who may see so much.
+    /// The query, within this access.
     pub(super) fn query(&self, access: &Access, now_us: u64) -> JobQuery {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         JobQuery {
@@ -146,7 +146,7 @@ impl Filter {
         }
     }
 
-    /// The same for views that put jobs together: they count whole days.
+    /// The query of aggregating views: they count whole days.
     pub(super) fn day_query(&self, access: &Access, now_us: u64) -> JobQuery {
         let query = self.query(access, now_us);
         JobQuery { since_us: query.since_us.map(|since_us| since_us - since_us % DAY_US), ..query }
@@ -183,7 +183,7 @@ impl Filter {
         link
     }
 
-    /// The view sorted by this column; by the one that it is sorted by: the other way round.
+    /// The view sorted by this column; the current column reverses its order.
     pub(super) fn sorted_by(&self, column: &'static Column) -> Self {
         let ascending = self.sort == column && !self.ascending;
         Self { sort: column, ascending, page: 0, ..self.clone() }

@@ -1,4 +1,4 @@
-//! What is around each view: head, ways to the others, who is signed in.
+//! The frame around each view: head, navigation, and the user's name.
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -19,7 +19,7 @@ const VIEWS: [(&str, &str); 9] = [
 /// Views that only operators of the hub have.
 const OF_OPERATORS: [&str; 2] = ["/audit", "/tokens"];
 
-/// A view for somebody who is signed in. `refresh_s`: it is loaded again after so many seconds.
+/// A view for a signed-in user. `refresh_s`: seconds between reloads.
 pub(super) fn around(
     session: &Session,
     at: &str,
@@ -49,7 +49,7 @@ pub(super) fn around(
     }
 }
 
-/// Who is signed in. Whom a proxy signs in signs out there.
+/// The user's name and a sign-out, except for users of a proxy, which sign out there.
 fn who(session: &Session) -> Markup {
     let name =
         html! { span title=(session.access.words()) { (pinfold_profile::report::plain(&session.name)) } };
@@ -64,7 +64,7 @@ fn who(session: &Session) -> Markup {
     }
 }
 
-/// A view for anybody.
+/// A view without a session.
 pub(super) fn bare(title: &str, view: Markup) -> Markup {
     html! {
         (DOCTYPE)

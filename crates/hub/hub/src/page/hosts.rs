@@ -21,7 +21,7 @@ const JOBS_SHOWN: usize = 8;
 /// Users, projects and reasons that are listed.
 const NAMED: usize = 6;
 
-/// Hosts of one table: where there is room, several tables stand beside each other.
+/// Hosts in a table: a wide window has several tables side by side.
 const HOSTS_A_TABLE: usize = 50;
 
 /// How often the view is loaded again where that is asked for, in seconds. A page that reloads by itself would take the
@@ -229,7 +229,7 @@ pub(super) fn card(line: &Line<'_>, shown: usize) -> Markup {
     }
 }
 
-/// What an operator should know of the way from the host to here.
+/// An operator's remarks on the way from the host to the hub.
 fn remarks(host: &HostNow) -> Markup {
     let spool = host.live.as_ref().map(|live| live.spool).unwrap_or_default();
     let ahead_us = host.clock_ahead_us.unwrap_or(0);
@@ -245,7 +245,7 @@ fn remarks(host: &HostNow) -> Markup {
     }
 }
 
-/// Jobs of a host that are not over, those with the most memory first.
+/// Unfinished jobs of a host, the most memory first.
 fn jobs(host: &str, jobs: &[JobView], shown: usize) -> Markup {
     let mut sorted: Vec<&JobView> = jobs.iter().collect();
     sorted.sort_by_key(|job| (std::cmp::Reverse(job.memory_bytes), job.job));

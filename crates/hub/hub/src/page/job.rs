@@ -28,7 +28,7 @@ const ACTS_SHOWN: usize = 200;
 /// Words of a command that are shown, in characters.
 const COMMAND_SHOWN: usize = 2_000;
 
-/// The job, for somebody who may see it; to others it is as if there were none.
+/// The job; without access, the answer equals a missing job's.
 fn found(hub: &Hub, access: &Access, id: i64) -> Result<JobDetail, NoView> {
     let missing = || nothing("There is no such job here, or it is not yours to see.");
     hub.store.job(id, access)?.ok_or_else(missing)
@@ -75,7 +75,7 @@ fn by_host(hub: &Hub, access: &Access, name: &str, job: u64) -> Result<ByHost, N
     Ok(ByHost::Told(Box::new(JobDetail { host: host.name, received_us, head, incomplete: false, one_of: 1 })))
 }
 
-/// A job by its host and number: live while it is not over, and the page of what is kept of it afterwards.
+/// A job by host and number: live until its end, and its stored page afterwards.
 pub(super) async fn live(
     State(hub): State<Arc<Hub>>,
     asker: Asker,
@@ -114,7 +114,7 @@ fn page(address: &str, detail: &JobDetail, session: &Session) -> Markup {
     frame::around(session, "/jobs", &title, (!over).then_some(REFRESH_S), view)
 }
 
-/// The address of all jobs of a name: they have as much of it as the store keeps.
+/// The address of all jobs of a name, cut as in the store.
 fn of_same_name(name: &str) -> String {
     let kept: String = name.chars().take(WORD_MAX).collect();
     format!("/jobs?name={}&days=365", filter::encoded(&kept))

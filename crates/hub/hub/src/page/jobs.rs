@@ -135,7 +135,7 @@ fn listed(filter: &Filter, page: &JobPage) -> Markup {
     }
 }
 
-/// Which job, for those who do not see its row.
+/// Names the job for screen readers.
 fn words_of(job: &JobRow) -> String {
     let of = |key| figures::word(job, key);
     format!("job {} of {}, {}", of("job"), of("host"), of("name"))
@@ -150,7 +150,7 @@ fn cell(job: &JobRow, column: &'static Column) -> Markup {
         COLUMNS.iter().position(|one| one == column).and_then(|at| job.cells.get(at)).unwrap_or(&Cell::None);
     let text = figures::text(column, value);
     let ended_by = if column.key == "exit_code" { figures::word(job, "end") } else { String::new() };
-    // Whatever its exit code, a job that was ended did not do well.
+    // A job with a recorded cause of end failed, whatever its exit code.
     let failed = column.key == "exit_code" && !(matches!(value, Cell::Whole(0)) && ended_by.is_empty());
     html! {
         @if matches!(column.key, "job" | "name") {

@@ -13,9 +13,9 @@ fn read(head: &str) -> (&str, &'static str) {
     found.unwrap_or((head, ""))
 }
 
-/// A table. `label`: its name for readers who do not see it. `heads`: the titles of its columns with `|` between them; `>`
-/// before a title stands for figures, `=` for names, which are cut where they are long, `~` for sentences, `#` for boxes to
-/// tick. A row with fewer cells ends blank.
+/// A table. `label`: its name for screen readers. `heads`: the titles of its columns with `|` between them; `>` before
+/// a title marks figures, `=` names, which are cut if long, `~` sentences, `#` checkboxes. Missing cells of a row stay
+/// blank.
 pub(super) fn table(label: &str, heads: &str, rows: impl Iterator<Item = Vec<Markup>>) -> Markup {
     sortable(label, heads, Vec::new(), rows)
 }

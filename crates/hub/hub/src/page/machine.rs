@@ -1,4 +1,4 @@
-//! One host: its state, its last day, and its cores with the jobs on them, as `pinfold map` draws them.
+//! A host: its state, its last day, and its cores with the jobs on them, as `pinfold map` draws them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::store::{Access, DAY_US, JobQuery, JobRow, Session, now_us};
 /// Jobs of a host that are listed.
 const JOBS_SHOWN: usize = 200;
 
-/// Jobs of the last day that are drawn, the last ones, and rows of them.
+/// The most jobs of the last day drawn, the latest, and the most rows.
 const BARS_MAX: u32 = 2_000;
 const LANES_MAX: usize = 32;
 
-/// A host and its map, as somebody sees it; without one, if the host tells none.
+/// A host and its map within the viewer's access; no map, if the host sends none.
 fn found(hub: &Hub, access: &Access, name: &str) -> Result<(HostNow, Option<Map>), NoView> {
     let host = hub.host(name)?;
     let host = host.ok_or_else(|| nothing("There is no host of that name."))?;
@@ -70,7 +70,7 @@ fn page(host: &HostNow, map: Option<&Map>, session: &Session) -> Markup {
     frame::around(session, "/", &host.name, None, view)
 }
 
-/// The picture of a host's machine, with its words; a small one has the cores alone.
+/// The picture of a host's machine, with its text; a small picture shows the cores alone.
 pub(super) fn of_cores(name: &str, words: &str, small: bool) -> Markup {
     let source = |dark: bool| format!("/hosts/{}/map.svg?small={small}&dark={dark}", filter::encoded(name));
     html! {
@@ -134,7 +134,7 @@ fn of_day(host: &HostNow, samples: Vec<HostPoint>, jobs: Vec<Bar>) -> Gantt {
     Gantt { groups: vec![("jobs".to_owned(), lanes(jobs, zero_s))], below }
 }
 
-/// Bars of jobs, their times in Unix seconds, in as few rows as hold them; jobs of one name have one colour.
+/// Bars of jobs, their times in Unix seconds, in as few rows as possible; jobs of the same name share a colour.
 fn lanes(mut jobs: Vec<Bar>, zero_s: f64) -> Vec<Vec<Bar>> {
     jobs.sort_by(|one, other| one.from_s.total_cmp(&other.from_s));
     let names: BTreeSet<String> = jobs.iter().map(|job| job.name.clone()).collect();

@@ -1,5 +1,5 @@
-//! Pictures as answers, and how they stand in a page: for light and dark, for wide and narrow windows. Absent here:
-//! what is drawn.
+//! Pictures as answers, and their markup in a page: for light and dark, for wide and narrow windows. Absent here: the
+//! drawing.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};

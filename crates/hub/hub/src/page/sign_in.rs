@@ -1,5 +1,5 @@
 //! Signing in by a one-time link, and out. Opening the link shows a button; only the button uses the link up, so that a
-//! program that looks at links before people do does not.
+//! program that previews links does not.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ fn cookie(secure: bool, value: &str, age_s: u64) -> Result<HeaderValue, Problem>
     HeaderValue::try_from(text).map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no cookie"))
 }
 
-/// What the form says.
+/// The fields of the form.
 #[derive(Debug, Deserialize)]
 pub(super) struct Leave {
     csrf: String,

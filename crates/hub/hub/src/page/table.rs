@@ -1,5 +1,5 @@
-//! Tables of the page as files: CSV for spreadsheets, Parquet for programs. A spreadsheet would take a word that begins like a
-//! formula for one: CSV has an apostrophe before it. Parquet has the word as it is, and moments as Unix seconds.
+//! Tables of the page as files: CSV for spreadsheets, Parquet for programs. A spreadsheet would run a word that begins
+//! like a formula: CSV has an apostrophe before it. Parquet has the plain word, and times as Unix seconds.
 
 use std::io::ErrorKind;
 
@@ -47,7 +47,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// One of so many rows.
+    /// A table with this number of rows.
     pub(super) fn new(rows: usize) -> Self {
         Self { rows, columns: Vec::new() }
     }
@@ -79,7 +79,7 @@ impl Table {
         self.add(name, Column::Moment(cells.collect()));
     }
 
-    /// As a file of this name. One that would be too long is refused while it is made.
+    /// A file of this name. A file beyond the bound is refused while it is made.
     pub(super) fn answer(self, name: &str, form: Form) -> Result<Response, NoView> {
         let (kind, ending, bytes) = match form {
             Form::Csv => ("text/csv; charset=utf-8", "csv", self.csv(ANSWER_MAX_BYTES)?),
@@ -129,7 +129,7 @@ impl Table {
 }
 
 impl Column {
-    /// A cell as a field of CSV; nothing for what is absent.
+    /// Writes a cell as a CSV field; an absent value is empty.
     fn write(&self, row: usize, text: &mut String) {
         let told = match self {
             Self::Whole(cells) => cells[row].map(|number| number.to_string()),
@@ -162,7 +162,7 @@ mod tests {
         let want = "a,b,c\r\n\"x,\"\"y\"\"\",-1,1970-01-01 00:00:00\r\n'=1+1,,\r\n";
         assert_eq!(table().csv(want.len()), Ok(want.as_bytes().to_vec()));
         let bytes = table().parquet(ANSWER_MAX_BYTES).expect("it is written");
-        // One byte less is too little for either.
+        // A limit that is a byte short refuses either.
         for refused in [table().csv(want.len() - 1), table().parquet(bytes.len() - 1)] {
             let problem = refused.expect_err("it is too long");
             assert!(problem.status == 400 && problem.words.contains("ask for less"), "{problem:?}");

@@ -1,4 +1,4 @@
-//! Users and projects: what they had, and what of it was kept from others in vain.
+//! Users and projects: their usage, and the part that they requested and did not use.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const SHOWN: usize = 1_000;
 /// A view: its address, its title, and the choice of jobs that a row of it stands for.
 type Of = (&'static str, &'static str, &'static str);
 
-/// The sums that an address asks for: `/projects`, `/projects.csv`, or those of users.
+/// The sums for an address: of projects for `/projects` and `/projects.csv`, otherwise of users.
 fn of(uri: &Uri) -> (Group, Of) {
     match uri.path().starts_with("/projects") {
         true => (Group::Project, ("/projects", "Projects", "project")),

@@ -1,4 +1,4 @@
-//! A week: of all that one may see, of a user or of a project, as the mail has it.
+//! A week of a user, a project or the viewer's whole access, as in the mail.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::weekly::{self, Ask, Report, Subject, Week};
 
 type Pairs = Query<Vec<(String, String)>>;
 
-/// What an address says.
+/// The parsed address.
 #[derive(Debug)]
 struct Asked {
     week: Week,

@@ -1,4 +1,4 @@
-//! Workflows: their runs, and one run by its steps beside the runs before it.
+//! Workflows: their runs, and a run by its steps beside earlier runs.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::workflow::steps::{self, Change, Figure, RUNS_MIN, Step};
 /// Runs that a page shows.
 const SHOWN: u32 = 100;
 
-/// Steps of a run that are shown, those with the most core hours, and jobs of its chain.
+/// The most steps of a run shown, by core hours, and the most jobs of its chain.
 const STEPS_SHOWN: usize = 500;
 const LINKS_SHOWN: usize = 30;
 
@@ -176,7 +176,7 @@ fn sums(run: &RunRow) -> Markup {
     }
 }
 
-/// In words, what became slower, larger, quicker or smaller.
+/// The slower, larger, quicker and smaller steps, in words.
 fn changes(detail: &RunDetail, steps: &[Step]) -> Markup {
     let mut told: Vec<(bool, String)> = steps.iter().flat_map(words).collect();
     let more = told.len().saturating_sub(STEPS_SHOWN);

@@ -1,6 +1,6 @@
-//! Answers: made on the threads of questions, within a bound, and held until their reader has taken them, within bounds
-//! of one viewer, of all for whom one host vouches, of all viewers that do not see everything, and of all. A slow reader
-//! keeps its own answers, and no room of others.
+//! Answers: made on the queries' threads, within a bound, and held until their reader has taken them, within bounds by
+//! viewer, by vouching host, for all viewers with limited access, and in total. A slow reader takes its own room, and
+//! no room of others.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use super::shares::{Full, Share, Shares};
 use super::takers::{self, Taker};
 use crate::store::StoreError;
 
-/// Long answers that are held for one viewer, in bytes.
+/// Long answers held for a viewer, in bytes.
 pub const OF_A_VIEWER_MAX_BYTES: usize = 96 << 20;
 
-/// Those that are held for all for whom one host vouches, in bytes: it chooses their names.
+/// Long answers held for all users that a host vouches for, in bytes: the host chooses their names.
 pub const OF_A_HOST_MAX_BYTES: usize = 256 << 20;
 
-/// Those that are held for all viewers that do not see everything, in bytes.
+/// Long answers held for all viewers with limited access, in bytes.
 pub const OF_LIMITED_MAX_BYTES: usize = 512 << 20;
 
-/// Those that are held for all, in bytes.
+/// Long answers held in total, in bytes.
 pub const HELD_MAX_BYTES: usize = 768 << 20;
 
-/// An answer up to so many bytes is not counted: the bound of connections bounds those.
+/// Answers up to this size are not counted, in bytes: the bound of connections bounds them.
 const SHORT_BYTES: usize = 64 << 10;
 
 /// Holds a long answer until its reader has taken it, if there is room for it.
@@ -49,10 +49,10 @@ pub async fn held(State(shares): State<Arc<Shares>>, request: Request, next: Nex
     }
 }
 
-/// Room for a long answer to somebody, of so many bytes.
+/// Room for a long answer of this many bytes.
 ///
 /// # Errors
-/// When there is none; words say of whom too many are under way.
+/// When there is no room; the message names the exceeded bound.
 pub fn share(shares: &Arc<Shares>, taker: &Taker, bytes: usize) -> Result<Share, Problem> {
     let of_host = taker.of_host();
     let mut bounds = vec![(taker.viewer.as_str(), OF_A_VIEWER_MAX_BYTES)];
@@ -72,10 +72,10 @@ pub fn share(shares: &Arc<Shares>, taker: &Taker, bytes: usize) -> Result<Share,
     })
 }
 
-/// Whether a long answer to somebody would find room: a question is not asked for an answer that is refused then.
+/// Whether a long answer would find room, before the query is run for an answer that is then refused.
 ///
 /// # Errors
-/// When as many are under way as one viewer may have.
+/// When the viewer has as many answers under way as allowed.
 pub fn check_room(shares: &Shares, taker: &Taker) -> Result<(), StoreError> {
     if shares.left((&taker.viewer, OF_A_VIEWER_MAX_BYTES)) > SHORT_BYTES {
         return Ok(());
@@ -123,7 +123,7 @@ fn json_within(answer: &impl Serialize, max_bytes: usize) -> Result<Response, Pr
 /// Bytes up to a bound.
 #[derive(Debug)]
 pub struct Bounded {
-    /// What was written.
+    /// The bytes written.
     pub bytes: Vec<u8>,
     room: usize,
 }

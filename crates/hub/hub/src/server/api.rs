@@ -1,5 +1,5 @@
-//! What hosts and programs ask. Hosts write their own rows and read nothing; readers and users read what is theirs to see,
-//! and write nothing.
+//! The interface for hosts and programs. Hosts write their own rows and read nothing; readers and users read within
+//! their access, and write nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,12 +32,12 @@ use crate::store::{
 /// How long a body may take.
 const BODY_MAX: Duration = Duration::from_secs(60);
 
-/// The most reports of one answer, and of one with series.
+/// The most reports in an answer, without and with series.
 const REPORTS_MAX: u32 = 10_000;
 const WITH_SERIES_MAX: u32 = 100;
 
-/// What a host sends, up to a bound, and the room that it has until it is dropped. One that is announced longer is not
-/// read at all, one that turns out longer than it may be no further than that.
+/// A host's message up to a bound, with its room until it is dropped. A message announced as longer is not read at all,
+/// and a message that turns out longer is read no further than the bound.
 async fn body(
     hub: &Arc<Hub>,
     host: &str,
@@ -94,7 +94,7 @@ pub async fn bundles(
     }
 }
 
-/// What is to be kept of what a host says of itself.
+/// Stored parts of a host's status.
 struct Heard {
     /// How its cores lie, if it told that.
     topology: Option<Box<Topology>>,
@@ -114,7 +114,7 @@ pub async fn live(
     let Holder { host, name, .. } = host;
     let read = move |hub: &Hub| {
         let mut live = bundle::read_live(&packed)?;
-        // Whatever it calls itself: its name is that of its token.
+        // The token names the host, not the status.
         live.status.host = name;
         // A host tells it once: it is kept where other hubs find it, and after a restart.
         let topology = live.topology.take();
@@ -165,7 +165,7 @@ pub async fn key(
     Ok(Json(json!({ "version": 1 })))
 }
 
-/// Who asks.
+/// The requester.
 pub async fn me(State(hub): State<Arc<Hub>>, request: Request) -> Result<Json<Value>, Problem> {
     let (mut parts, _) = request.into_parts();
     if vouched::sent(&parts.headers).is_some() {
@@ -194,7 +194,7 @@ pub struct Above {
     above: u64,
 }
 
-/// What classes of jobs held on hosts that the hub trusts, signed; null: the hub makes no table, the host has it, or the
+/// The signed table of classes' memory on trusted hosts; null: the hub makes no table, the host has the table, or the
 /// hub does not trust the host.
 pub async fn learned(
     State(hub): State<Arc<Hub>>,
@@ -218,7 +218,7 @@ pub struct HostView {
     pub seen_s: Option<f64>,
     /// How far its clock is ahead of the hub's, in seconds; below 0: behind.
     pub clock_ahead_s: Option<f64>,
-    /// What waits in its spool.
+    /// The host's waiting spool.
     pub spool: Option<SpoolFigures>,
 }
 
@@ -265,7 +265,7 @@ pub async fn status(
     .await
 }
 
-/// How hosts are, made one after the other: all together may be longer than an answer.
+/// The statuses of hosts, serialized in turn: all together may exceed an answer.
 struct Statuses {
     hosts: Vec<HostNow>,
     access: Access,
@@ -299,7 +299,7 @@ pub struct OneHost {
     host: String,
 }
 
-/// Which core of a host belongs to what, as far as the viewer may see it, and how the cores lie.
+/// The use of a host's cores, within the viewer's access, and the cores' layout.
 pub async fn map(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
@@ -376,7 +376,7 @@ struct ReportsAnswer {
     reports: Vec<HostReport>,
 }
 
-/// Signs the viewer in on the page: a one-time link, by which is seen what the viewer sees.
+/// Makes a one-time link to the page with the viewer's own access.
 pub async fn login(State(hub): State<Arc<Hub>>, viewer: Viewer) -> Result<Json<Value>, Problem> {
     let link = hub.ask(move |hub| {
         let Viewer { name, via, access, .. } = &viewer;
@@ -385,7 +385,7 @@ pub async fn login(State(hub): State<Arc<Hub>>, viewer: Viewer) -> Result<Json<V
     Ok(Json(json!({ "version": 1, "url": link.await?? })))
 }
 
-/// Makes a link that signs somebody in, once.
+/// Makes a link for a single sign-in.
 ///
 /// # Errors
 /// When the store refuses, or the kernel gives no secret.

@@ -1,6 +1,6 @@
-//! What hosts send, while it is on its way: it counts from its first byte, by the size that was announced, until it is
-//! read; and as a message of its host until it is written, so that one host cannot fill what is held for all. Bodies are
-//! in their senders' hands: one that comes slowly keeps its room.
+//! Messages of hosts on their way: a message counts from its first byte, by its announced size, until it is read; and
+//! as a message of its host until it is written, so that a host cannot fill the room of all. The sender sets the pace
+//! of a body: a slow body keeps its room.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::store::StoreError;
 const ARRIVING_MAX_BYTES: usize = 256 << 20;
 const UNIT_BYTES: usize = 64 << 10;
 
-/// A message of up to so many bytes is not counted among those: connections have a bound, and how a host is must not
-/// wait for others' long messages.
+/// Messages up to this size do not count toward these bytes: connections have a bound, and a host's status must not
+/// wait for other hosts' long messages.
 const SHORT_BYTES: usize = 64 << 10;
 
-/// Messages of one host.
+/// Concurrent messages of a host.
 const OF_A_HOST_AT_ONCE: usize = 4;
 
 /// See the module's page.
@@ -35,10 +35,10 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Room for a message of a host that is still to come, of so many bytes at most.
+    /// Room for a host's next message of at most this many bytes.
     ///
     /// # Errors
-    /// When this host has as many on their way as it may, or there is too much of all hosts.
+    /// When the host has too many messages on their way, or all hosts together too many bytes.
     pub async fn room_for(&self, host: &str, bytes: usize) -> Result<Arriving, StoreError> {
         let of_host = self.of_hosts.take(&[(host, OF_A_HOST_AT_ONCE)], 1).map_err(|_| {
             StoreError::TooMany(format!("{OF_A_HOST_AT_ONCE} messages of this host are on their way already"))
@@ -53,7 +53,7 @@ impl Arrivals {
     }
 }
 
-/// Room for what a host sends, until it is dropped.
+/// Room for a host's message, until it is dropped.
 #[derive(Debug)]
 pub struct Arriving {
     of_host: Share,
@@ -61,8 +61,8 @@ pub struct Arriving {
 }
 
 impl Arriving {
-    /// The message was read, and takes none of the room for bytes any more: it counts for its host until what is
-    /// returned is dropped.
+    /// Frees the room for bytes once the message is read: the message counts for its host until the returned share is
+    /// dropped.
     #[must_use]
     pub fn read(self) -> Share {
         self.of_host

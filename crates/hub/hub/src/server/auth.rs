@@ -1,5 +1,5 @@
-//! Who asks: a host or a reader by its token, a user by a host's word, a person by a session. Hosts write their own rows;
-//! the others see what their access says. Absent here: vouchers ([`super::vouched`]).
+//! Authentication: hosts and readers by token, users by a host's voucher, people by session. Hosts write their own
+//! rows; the others read within their access. Absent here: vouchers ([`super::vouched`]).
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::store::{Access, Holder, Kind, Session, now_us};
 /// How long a session lasts, in microseconds: half a day.
 pub const SESSION_US: u64 = 12 * 3_600 * 1_000_000;
 
-/// How long a one-time link can be used, in microseconds: ten minutes.
+/// Lifetime of a one-time link, in microseconds: ten minutes.
 pub const CODE_US: u64 = 600 * 1_000_000;
 
-/// The viewer: the holder of a reader's token, or a user whom a host vouches for.
+/// The viewer: the holder of a reader's token, or a user vouched for by a host.
 #[derive(Debug, Clone)]
 pub struct Viewer {
     /// The reader's name, or `USER@HOST`.
@@ -29,7 +29,7 @@ pub struct Viewer {
     pub via: String,
     /// `reader` or `user`.
     pub kind: &'static str,
-    /// What may be seen.
+    /// The viewer's access.
     pub access: Access,
 }
 
@@ -69,10 +69,10 @@ pub async fn holder(hub: &Arc<Hub>, headers: &HeaderMap, kind: Kind) -> Result<H
     Ok(holder)
 }
 
-/// The holder of the token in the head, whatever it is for. The request is for it from then on.
+/// The holder of the token in the headers, of either kind. Marks the request as the holder's.
 ///
 /// # Errors
-/// When there is none, or it is not valid.
+/// When the token is absent or invalid.
 pub async fn any_holder(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Holder, Problem> {
     let denied = || {
         Counters::count(&hub.counters.denied);
@@ -92,7 +92,7 @@ pub fn cookie_name(secure: bool) -> &'static str {
     if secure { "__Host-pinfold-hub" } else { "pinfold-hub" }
 }
 
-/// The session in the head, and its hash; `None`: nobody is signed in. The request is for that person from then on.
+/// The session in the headers, and its hash; `None`: no session. Marks the request as the person's.
 ///
 /// # Errors
 /// When the store refuses.
@@ -111,11 +111,11 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-/// Whether a form comes from a page of ours, as far as the browser says: from the origin that it is sent to, by whatever name
-/// people reach the hub. A browser that says nothing is believed, for the form's own secret is looked at as well.
+/// Checks by the browser's headers that a form comes from the origin it is sent to, by whatever name people reach the
+/// hub. A browser without these headers is trusted, for the form's own secret is checked too.
 ///
 /// # Errors
-/// When it comes from elsewhere.
+/// When the form comes from elsewhere.
 pub fn from_here(hub: &Hub, headers: &HeaderMap) -> Result<(), Problem> {
     let said = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let site = said("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));

@@ -102,7 +102,7 @@ pub async fn serve(
     }
 }
 
-/// What answers requests, and what is noted of them.
+/// The router, and the connection's activity.
 type Answers = (Router, Arc<Doing>);
 
 async fn connection(stream: TcpStream, from: SocketAddr, tls: Option<TlsAcceptor>, answers: Answers) {
@@ -145,8 +145,8 @@ async fn exchange(
     }
 }
 
-/// The body of a request, that tells when it is waited for although nobody knows yet whom the request is for. A stranger
-/// could keep a place by it.
+/// A request's body that reports a wait for it while the request's taker is unknown. A stranger could hold a place by
+/// endless waiting.
 struct Awaited {
     body: Incoming,
     doing: Arc<Doing>,
@@ -180,7 +180,7 @@ impl Drop for Awaited {
     }
 }
 
-/// A stream whose writes fail when the other end takes nothing for a while.
+/// A stream with failing writes once the other end has read nothing for a while.
 struct Patient {
     stream: TcpStream,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -231,7 +231,7 @@ impl AsyncWrite for Patient {
         self.waited(cx, written)
     }
 
-    /// Without that a whole answer would be copied before it is sent, and the copy counted by nobody.
+    /// Otherwise a whole answer would be copied before it is sent, and the copy counted nowhere.
     fn is_write_vectored(&self) -> bool {
         true
     }

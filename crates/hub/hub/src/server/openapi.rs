@@ -1,5 +1,5 @@
-//! The interface for programs in one table: the router is made of it and so is its description (`/api/openapi.json`,
-//! OpenAPI 3.1), so that neither has what the other lacks. Absent here: what is answered.
+//! The interface for programs in a single table: the source of the router and of its description (`/api/openapi.json`,
+//! OpenAPI 3.1), so that both have the same endpoints. Absent here: the answers.
 
 use axum::Json;
 use axum::routing::{MethodRouter, get, post};
@@ -10,7 +10,7 @@ use super::{api, sums, why};
 use crate::hub::Hub;
 use crate::metrics;
 
-/// Whose requests are heard.
+/// The callers of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
     /// A host's, by its token.
@@ -25,7 +25,7 @@ enum Whose {
     Everybody,
 }
 
-/// What one of these does.
+/// An endpoint's handler.
 #[derive(Debug, Clone, Copy)]
 enum Call {
     Bundles,
@@ -47,7 +47,7 @@ enum Call {
     Description,
 }
 
-/// A value in a query: name, type, whether it must be said, what it means.
+/// A query parameter: name, type, whether required, meaning.
 type Parameter = (&'static str, &'static str, bool, &'static str);
 
 struct Endpoint {
@@ -57,7 +57,7 @@ struct Endpoint {
     whose: Whose,
     what: &'static str,
     parameters: &'static [Parameter],
-    /// What is sent, by its type; empty: nothing.
+    /// The type of the request's body; empty: no body.
     sent: &'static str,
 }
 

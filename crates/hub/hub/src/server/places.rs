@@ -1,9 +1,9 @@
-//! Places for connections: so many in all, and so many of one address, behind which there may be many people (a proxy, the
-//! loopback address). An IPv6 address counts with its whole /64, which is what one subscriber gets. Where there is no place
-//! left, the first connection makes room that asks for nothing, or of which a body is awaited before it is known whom the
-//! request is for: neither silent nor slow ones keep anybody out.
+//! Places for connections, bounded in all and by address; many people may share an address (a proxy, the loopback
+//! address). An IPv6 address counts with its whole /64, the usual share of a subscriber. When places run out, the first
+//! connection ends that is idle, or that still waits for a body while the request's taker is unknown: neither silent
+//! nor slow connections keep others out.
 //!
-//! Absent here: how long a connection may take for what (`listen`).
+//! Absent here: the time limits of a connection (`listen`).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,10 +15,10 @@ use tokio::sync::Notify;
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 1_024;
 
-/// Connections of one address at a time. Many hosts may share one.
+/// Concurrent connections of an address; many hosts may share an address.
 const OF_AN_ADDRESS_MAX: usize = 256;
 
-/// What a connection does.
+/// A connection's activity.
 #[derive(Debug, Default)]
 pub(super) struct Doing {
     requests: AtomicU32,
@@ -34,7 +34,7 @@ impl Doing {
         Answering(Arc::clone(self))
     }
 
-    /// Notes whether the request waits for its body, and nobody knows yet whom it is for.
+    /// Notes whether the request waits for its body while its taker is unknown.
     pub(super) fn awaits_stranger(&self, awaits: bool) {
         self.awaits.store(awaits, Ordering::Relaxed);
     }
@@ -70,7 +70,7 @@ pub(super) struct Places(Mutex<All>);
 #[derive(Debug, Default)]
 struct All {
     next: u64,
-    /// By number, and so in the order in which they came, each with the address that it counts for.
+    /// Connections by number, which is the order of arrival, with the address that each counts for.
     held: BTreeMap<u64, (IpAddr, Arc<Doing>)>,
 }
 
@@ -130,7 +130,7 @@ impl All {
 pub(super) struct Place {
     places: Arc<Places>,
     number: u64,
-    /// What the connection does.
+    /// The connection's activity.
     pub doing: Arc<Doing>,
 }
 

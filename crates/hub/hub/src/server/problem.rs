@@ -1,4 +1,4 @@
-//! How a request fails: a status and words that name what is wrong.
+//! Failures of requests: a status and a message that names the fault.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -46,7 +46,7 @@ impl From<StoreError> for Problem {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             _ => {
-                // What the database says may tell of paths: it goes to the log.
+                // The database's message may reveal paths: it goes to the log.
                 tracing::error!(error = %chain(&error), "the store");
                 let words = "the hub's store failed; its log says why";
                 return Self::new(StatusCode::INTERNAL_SERVER_ERROR, words);
@@ -69,7 +69,7 @@ impl From<DecodeError> for Problem {
     fn from(error: DecodeError) -> Self {
         let status = match error {
             DecodeError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            // Of a later program: the host keeps it until this one is as late.
+            // A bundle of a later version: the host keeps it until the hub is updated.
             DecodeError::Version { .. } => StatusCode::CONFLICT,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };

@@ -1,7 +1,7 @@
-//! People whom a proxy has signed in: it stands before the hub, asks for a password (or does OpenID Connect), and sends
-//! the name in a header. The header counts from the proxy's own addresses alone, and only with the proxy's secret where
-//! one is set; from anybody else it is as if it were not there. It is looked at anew with each request, so that nobody
-//! stays signed in here who is not there. Absent here: signing in by a link ([`super::auth`]).
+//! People signed in by a proxy: the proxy stands before the hub, asks for a password (or does OpenID Connect), and
+//! sends the name in a header. The header counts from the proxy's own addresses alone, and only with the proxy's secret
+//! if a secret is set; from other senders it is ignored. Each request is checked anew, so that a sign-out at the proxy
+//! ends the access here. Absent here: signing in by a link ([`super::auth`]).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,14 +23,14 @@ use crate::store::{Session, now_us};
 /// The longest name, in bytes.
 const NAME_MAX: usize = 64;
 
-/// Names whose sign-in is remembered, so that each is noted once in half a day.
+/// The most remembered names, for an audit row per name in half a day.
 const NOTED_MAX: usize = 10_000;
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// A request as far as it says who asks.
+/// The parts of a request that identify the requester.
 #[derive(Debug)]
 pub struct Asker {
     /// Its head.
@@ -75,7 +75,7 @@ impl Net {
         differ.leading_zeros() >= u32::from(self.bits)
     }
 
-    /// Whether every user of the hub's own machine may send from one of these.
+    /// Whether every user of the hub's own machine may send from these addresses.
     #[must_use]
     pub fn has_loopback(self) -> bool {
         self.first.is_loopback()
@@ -93,7 +93,7 @@ pub struct Proxy {
     pub peers: Vec<Net>,
     /// The header with the proxy's secret, and the secret.
     pub secret: Option<(HeaderName, String)>,
-    /// Of its users, those that are operators of the hub.
+    /// Users of the proxy that are operators of the hub.
     pub operators: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ impl Proxied {
         Self { proxy, form_secret, noted: Mutex::default() }
     }
 
-    /// What a user's forms have to say.
+    /// The secret that a user's forms repeat.
     fn csrf(&self, name: &str) -> String {
         let hash =
             Sha256::new().chain_update(&self.form_secret).chain_update([0]).chain_update(name).finalize();
@@ -134,7 +134,7 @@ impl Proxied {
     }
 }
 
-/// The one value of a header.
+/// A header's only value.
 fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, &'static str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -145,7 +145,7 @@ fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>,
 }
 
 impl Proxy {
-    /// Whom the proxy names; `None`: this request is none of the proxy's.
+    /// The user that the proxy names; `None`: the request is not the proxy's.
     fn named<'a>(&self, asker: &'a Asker) -> Result<Option<&'a str>, String> {
         let known = asker.peer.is_some_and(|peer| self.peers.iter().any(|net| net.has(peer)));
         if !known || !asker.headers.contains_key(&self.user_header) {
@@ -180,10 +180,10 @@ fn is_user(name: &str) -> bool {
         && name.chars().all(fits)
 }
 
-/// Somebody whom the proxy has signed in; `None`: nobody. The request is for that person from then on.
+/// The session of a user signed in by the proxy; `None`: no user. Marks the request as the user's.
 ///
 /// # Errors
-/// When the proxy says it as it should not.
+/// When the proxy's headers are wrong.
 pub async fn session(hub: &Arc<Hub>, asker: &Asker) -> Result<Option<Session>, Problem> {
     let Some(proxied) = &hub.proxied else { return Ok(None) };
     let name = proxied.proxy.named(asker).map_err(|words| {
@@ -201,14 +201,14 @@ pub async fn session(hub: &Arc<Hub>, asker: &Asker) -> Result<Option<Session>, P
         let noted =
             hub.ask(move |hub| hub.store.note(&name, "login", "signed in by the proxy", now_us())).await;
         if let Ok(Err(error)) | Err(error) = noted {
-            // A full disk keeps nobody from looking.
+            // A full disk must not prevent reading.
             tracing::warn!(%error, "a sign-in by the proxy is not noted");
         }
     }
     Ok(Some(session))
 }
 
-/// What a user of the proxy may see: as one of a trusted host does.
+/// Access of the proxy's users: as of a trusted host's users.
 impl Trust {
     pub(super) fn access_of_name(&self, name: &str, operators: &[String]) -> crate::store::Access {
         use crate::store::{Access, Grant};

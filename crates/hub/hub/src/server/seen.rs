@@ -1,18 +1,18 @@
-//! Vouchers that were used: each is good once. They are kept in memory until they would be too old anyway, as hashes; those
-//! that were signed before this process began are refused, for it cannot know which of them were used.
+//! Used vouchers: each voucher is valid once. Their hashes stay in memory until the vouchers expire; vouchers signed
+//! before this process began are refused, for their use is unknown.
 //!
-//! How many are kept has a bound for each user of a host, for each host, and for all, so that nobody who asks without end
-//! keeps others from asking.
+//! The number kept has bounds by user of a host, by host, and in total, so that endless requests of a user do not shut
+//! out other users.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-/// The most that are kept of one user of a host: eight in a second, in the ten minutes for which each is kept.
+/// The most kept of a user of a host: eight in a second, over the ten minutes of a voucher's life.
 const OF_USER_MAX: usize = 5_000;
 
-/// The most that are kept of one host.
+/// The most kept of a host.
 const OF_HOST_MAX: usize = 25_000;
 
 /// The most that are kept of all hosts, some 40 MB.
@@ -25,27 +25,27 @@ pub(super) enum Unseen {
     Used,
     /// There are too many to be told apart.
     Many {
-        /// Whose.
+        /// The exceeded bound.
         of: Whose,
         /// How many are the most.
         most: usize,
-        /// After how long one more will be taken, in microseconds.
+        /// The time until the next voucher is accepted, in microseconds.
         after_us: u64,
     },
 }
 
-/// Whose vouchers there are too many of.
+/// The scope of an exceeded bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
     /// This user's, on this host.
     User,
-    /// Those of users of this host.
+    /// All users of this host.
     Host,
     /// All.
     All,
 }
 
-/// Those that were used.
+/// Used vouchers.
 #[derive(Debug, Default)]
 pub struct Seen(Mutex<All>);
 
@@ -54,18 +54,18 @@ struct All {
     /// By the host's key.
     hosts: BTreeMap<Vec<u8>, OfHost>,
     count: usize,
-    /// The next one's number.
+    /// The next number.
     next: u64,
 }
 
-/// Until when one is kept, in microseconds since the Unix epoch, and its number.
+/// Expiry in microseconds since the Unix epoch, and the voucher's number.
 type End = (u64, u64);
 
 #[derive(Debug, Default)]
 struct OfHost {
     /// The statements' hashes.
     used: BTreeSet<[u8; 32]>,
-    /// The hash and the user of each, those first that are forgotten first: what is not old yet is not looked at.
+    /// Hash and user by expiry: vouchers that have not expired are not visited.
     ends: BTreeMap<End, ([u8; 32], u32)>,
     by_user: BTreeMap<u32, BTreeSet<End>>,
 }
@@ -77,7 +77,7 @@ impl OfHost {
         self.by_user.entry(user).or_default().insert(end);
     }
 
-    /// Forgets those that are old; says how many there were.
+    /// Forgets expired vouchers; returns their number.
     fn forget_old(&mut self, now_us: u64) -> usize {
         let before = self.ends.len();
         while let Some(first) = self.ends.first_entry().filter(|first| first.key().0 <= now_us) {
@@ -93,7 +93,7 @@ impl OfHost {
         before - self.ends.len()
     }
 
-    /// When the first one is forgotten, of a user if one is named.
+    /// When the next voucher expires, of a user if named.
     fn first_us(&self, user: Option<u32>) -> Option<u64> {
         let first = match user {
             None => self.ends.first_key_value().map(|(end, _)| end),
@@ -132,7 +132,7 @@ impl Seen {
 }
 
 impl All {
-    /// Whose are too many for one more, and how many are the most.
+    /// The scope and the size of an exceeded bound.
     fn full(&self, key: &[u8], user: u32) -> Option<(Whose, usize)> {
         let host = self.hosts.get(key);
         let of_host = host.map_or(0, |host| host.used.len());
@@ -145,7 +145,7 @@ impl All {
         bounds.into_iter().find(|(_, count, most)| count >= most).map(|(of, _, most)| (of, most))
     }
 
-    /// Forgets those that are old: of one host, or of all. Says how many there were.
+    /// Forgets expired vouchers of a host or of all, and returns their number.
     fn forget_old(&mut self, of: Whose, key: &[u8], now_us: u64) -> usize {
         let forgotten = if of == Whose::All {
             let forgotten = self.hosts.values_mut().map(|host| host.forget_old(now_us)).sum();

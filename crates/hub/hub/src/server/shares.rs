@@ -1,5 +1,5 @@
-//! Shares of what the hub has little of. Each counts under several names at once, of which each has a bound: of one
-//! that asks, of those with which it belongs, of all. A share is given back when it is dropped; nobody waits for one.
+//! Shares of scarce resources. A share counts under several names at once, each with a bound: the requester, its group,
+//! and all. A drop returns the share; a request for a share never waits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,15 @@ pub struct Full(pub usize);
 /// See the module's page.
 #[derive(Debug, Default)]
 pub struct Shares {
-    /// Nobody has a share of nothing.
+    /// Names with shares of zero are absent.
     taken: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Shares {
-    /// Takes a share of this size under all of these names, of which each is there once.
+    /// Takes a share of this size under all of these distinct names.
     ///
     /// # Errors
-    /// When it would be too much under one of them; then nothing is taken.
+    /// When a name's bound would be exceeded; then no share is taken.
     pub fn take(self: &Arc<Self>, bounds: &[Bound<'_>], size: usize) -> Result<Share, Full> {
         let mut taken = self.taken();
         let passes = |&(of, most): &Bound<'_>| size > left(&taken, of, most);

@@ -1,5 +1,4 @@
-//! What programs ask of many jobs together: runs of workflows, and weeks. Each counts only jobs that the viewer may
-//! see.
+//! Aggregates for programs: runs of workflows, and weeks. Each counts only jobs that the viewer may see.
 
 use std::sync::Arc;
 
@@ -112,7 +111,7 @@ fn step_view(step: &Step) -> Value {
         "core_h": step.core_h, "claimed_gibh": step.claimed_gibh, "queued_h": step.queued_h })
 }
 
-/// Which week, and of whom.
+/// The week, and its user or project.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneWeek {

@@ -1,15 +1,14 @@
-//! Whom a request is for. It is found out while the request is answered, and it counts for its questions
-//! ([`super::turns`]) and for its answer ([`super::answers`]). Absent here: how it is found out ([`super::auth`]).
+//! The viewer or host of a request. It becomes known while the request is answered; bounds on queries
+//! ([`super::turns`]) and answers ([`super::answers`]) use it. Absent here: the authentication ([`super::auth`]).
 
 use std::sync::{Arc, OnceLock};
 
 use crate::store::{Holder, Kind, Session};
 
-/// A viewer or a host. By default one that is not known.
+/// A viewer or a host; by default unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Taker {
-    /// Its name behind the word for its kind: a reader and a host may have one name. A host chooses the names of its
-    /// users.
+    /// The name behind its kind: a reader and a host may share a name. A host chooses the names of its users.
     pub viewer: String,
     /// The host that vouches for it.
     pub host: Option<String>,
@@ -26,7 +25,7 @@ impl Taker {
         Self { viewer: format!("{} {}", holder.kind.word(), holder.name), host, sees_all }
     }
 
-    /// `USER@HOST`, for whom this host vouches.
+    /// `USER@HOST`, vouched for by this host.
     #[must_use]
     pub fn user(name: &str, host: &str, sees_all: bool) -> Self {
         Self { viewer: format!("user {name}"), host: Some(host.to_owned()), sees_all }
@@ -49,7 +48,7 @@ impl Taker {
         }
     }
 
-    /// All for whom the same host vouches, and the host itself.
+    /// The group of a host and all users that it vouches for.
     #[must_use]
     pub fn of_host(&self) -> Option<String> {
         self.host.as_ref().map(|host| format!("users of host {host}"))
@@ -67,7 +66,7 @@ tokio::task_local! {
     static REQUEST: Request;
 }
 
-/// Answers a request; `reads`: it changes nothing. Gives whom it was for as well.
+/// Answers a request, and returns its taker too; `reads`: the request changes nothing.
 pub async fn during<T>(reads: bool, answered: impl Future<Output = T>) -> (T, Taker) {
     let request = Request { taker: Arc::default(), reads };
     let taker = Arc::clone(&request.taker);
@@ -75,19 +74,18 @@ pub async fn during<T>(reads: bool, answered: impl Future<Output = T>) -> (T, Ta
     (answer, taker.get().cloned().unwrap_or_default())
 }
 
-/// It is known whom the request is for that is being answered here. What was known before stays.
+/// Sets the current request's taker, unless it is set.
 pub fn is(taker: Taker) {
     let _ = REQUEST.try_with(|request| request.taker.set(taker));
 }
 
-/// Whether it is known whom the request is for that is being answered here.
+/// Whether the current request's taker is known.
 #[must_use]
 pub fn is_known() -> bool {
     REQUEST.try_with(|request| request.taker.get().is_some()).unwrap_or(false)
 }
 
-/// Whom the request is for that is being answered here, and whether it changes nothing; `None`: the hub does this for
-/// itself.
+/// The current request's taker, and whether the request changes nothing; `None`: the hub acts for itself.
 #[must_use]
 pub fn asking() -> Option<(Taker, bool)> {
     let told = |request: &Request| (request.taker.get().cloned().unwrap_or_default(), request.reads);
@@ -117,8 +115,8 @@ mod tests {
         ];
         let names: std::collections::BTreeSet<&str> = all.iter().map(|taker| taker.viewer.as_str()).collect();
         assert_eq!(names.len(), all.len(), "{names:?}");
-        // A session by a host's word is of that host, whatever its name says. A proxy's names may be addresses, and so may
-        // those of links that were made at the hub or with a reader's token.
+        // A session vouched for by a host belongs to the host, whatever its name. A proxy's names may be addresses, and
+        // so may names of links made at the hub or with a reader's token.
         assert_eq!(session("a@b@n1", "host n1", false).of_host(), Taker::user("x@n1", "n1", true).of_host());
         for (via, by_proxy) in [("", true), ("", false), ("reader host", false)] {
             assert_eq!(session("a@n1", via, by_proxy).of_host(), None, "{via}");

@@ -1,5 +1,5 @@
-//! Turns: so many questions to the store at a time, so many of one viewer, and so many of those for whom one host
-//! vouches. A viewer's further questions wait in a line of the viewer's own, and take no place in the one for all.
+//! Turns: bounds on concurrent queries of the store, in all, by viewer, and by vouching host. A viewer's further
+//! queries wait in the viewer's own line, and take no place in the line of all.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::store::StoreError;
 /// Questions to the store at a time.
 pub const ASKED_AT_ONCE: usize = 8;
 
-/// Of these, questions of one viewer, and of all for whom one host vouches: it chooses their names.
+/// The bounds for a viewer, and for all users that a host vouches for: the host chooses their names.
 pub const OF_A_VIEWER_AT_ONCE: usize = 3;
 const OF_A_HOST_AT_ONCE: usize = 6;
 
@@ -48,10 +48,10 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits for the turn of a question, for a bounded time; `None`: it is one of the hub's own.
+    /// Waits for a query's turn, for a bounded time; `None`: a query of the hub itself.
     ///
     /// # Errors
-    /// When there is none in that time.
+    /// When no turn comes in time.
     pub async fn turn(&self, taker: Option<&Taker>) -> Result<Turn, StoreError> {
         let turn = async {
             let mut places = Vec::new();
@@ -81,13 +81,13 @@ pub struct Turn {
     _places: Vec<Place>,
 }
 
-/// Lines by name. One that nobody stands in is forgotten.
+/// Lines by name. An empty line is removed.
 #[derive(Debug, Default)]
 struct Lines(Mutex<BTreeMap<String, Line>>);
 
 #[derive(Debug)]
 struct Line {
-    /// Those that wait, and those that have a turn.
+    /// The number of waiting and running queries.
     places: usize,
     turns: Arc<Semaphore>,
 }
@@ -145,7 +145,7 @@ mod tests {
         Taker::user(&format!("{name}@{host}"), host, false)
     }
 
-    /// What comes of it at once; `None`: it waits.
+    /// The immediate result; `None`: it waits.
     fn at_once<T>(waits: impl Future<Output = T>) -> Option<T> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _entered = runtime.enter();
@@ -162,7 +162,7 @@ mod tests {
         let (ann, bea, cyn) = (user("ann", "n1"), user("bea", "n1"), user("cyn", "n1"));
         let mut of_ann: Vec<Turn> = (0..OF_A_VIEWER_AT_ONCE).filter_map(|_| ask(&ann)).collect();
         assert!(of_ann.len() == OF_A_VIEWER_AT_ONCE && ask(&ann).is_none());
-        // What waits takes no turn of all, and names that the host makes up are of that host.
+        // Waiting queries take no turn of all, and names made up by the host count for the host.
         let of_bea: Vec<Turn> = (0..OF_A_VIEWER_AT_ONCE).filter_map(|_| ask(&bea)).collect();
         assert!(of_bea.len() == OF_A_VIEWER_AT_ONCE && ask(&cyn).is_none());
         assert_eq!(turns.left(), ASKED_AT_ONCE - OF_A_HOST_AT_ONCE);

@@ -1,7 +1,7 @@
-//! Users whom a host vouches for: `Authorization: Pinfold HEX`, a [`Voucher`] as JSON in hexadecimal. It is believed when the
-//! key is that of a host with a valid token, and when it was signed for this hub, for this request, within the last minutes,
-//! and was not used before.
-//! What it grants: what the user may see on that host; more where the hub's configuration trusts the host.
+//! Users vouched for by a host: `Authorization: Pinfold HEX`, a [`Voucher`] as JSON in hexadecimal. A voucher is valid
+//! if its key belongs to a host with a valid token, and if it was signed for this hub and this request within the last
+//! minutes and was not used before. It grants the user's view of that host, and more where the hub's configuration
+//! trusts the host.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::store::{Access, Grant, now_us};
 /// How far a voucher's time may be from now, by the host's own clock as the hub knows it, in microseconds.
 const GOOD_US: u64 = 300 * 1_000_000;
 
-/// The longest name of a user or project that a host vouches for, in bytes, and the most projects of one user.
+/// The longest vouched name of a user or project, in bytes, and the most projects of a user.
 const NAME_MAX_BYTES: usize = 256;
 const PROJECTS_MAX: usize = 200;
 
-/// Which hosts are believed about users elsewhere, and who may see more there.
+/// Hosts trusted about users elsewhere, and users with more access there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trust {
-    /// Hosts whose users are the same people on all hosts; `*`: all hosts are.
+    /// Hosts with the same people as users on all hosts; `*`: all hosts.
     pub hosts: Vec<String>,
-    /// Of these hosts' users, those that are operators of the hub.
+    /// Users of these hosts that are operators of the hub.
     pub operators: Vec<String>,
-    /// Of these hosts' users, those that manage a project on all hosts: project, user.
+    /// Users of these hosts that manage a project on all hosts: project, user.
     pub managers: Vec<(String, String)>,
 }
 
@@ -38,7 +38,7 @@ impl Trust {
         self.hosts.iter().any(|name| name == "*" || name == host)
     }
 
-    /// What a user of a host may see.
+    /// The access of a host's user.
     pub fn access(&self, host: &str, statement: &Statement) -> Access {
         let trusted = self.has(host);
         let user = &statement.user;
@@ -76,10 +76,10 @@ pub(super) fn sent(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Pinfold ")
 }
 
-/// Whether a statement is signed by its key, and what it says.
+/// The content of a voucher whose signature is valid.
 ///
 /// # Errors
-/// When it is not, or not for this hub and request.
+/// When the signature is wrong, or for another hub or request.
 pub fn verified(hub: &Hub, voucher: &Voucher, request: &str) -> Result<(Statement, Vec<u8>), Problem> {
     let bad = || denied(hub, "the voucher is not signed as it should be");
     let (key, signature) = unhex(&voucher.key).zip(unhex(&voucher.signature)).ok_or_else(bad)?;
@@ -105,9 +105,9 @@ pub fn verified(hub: &Hub, voucher: &Voucher, request: &str) -> Result<(Statemen
     Ok((statement, key))
 }
 
-/// Whether the names are such as a host's users and projects have. A host chooses them, and the hub keeps and shows them.
+/// Whether names fit a host's users and projects. A host chooses them, and the hub stores and shows them.
 fn within_bounds(statement: &Statement) -> Result<(), String> {
-    // What a line of `passwd` can have as a name, also of a domain as in `LAB\ann`.
+    // Names possible in `passwd`, and names of a domain as in `LAB\ann`.
     let is_name = |name: &str| {
         (1..=NAME_MAX_BYTES).contains(&name.len())
             && !name.chars().any(|c| c.is_control() || matches!(c, ':' | '/'))
@@ -126,7 +126,7 @@ fn within_bounds(statement: &Statement) -> Result<(), String> {
     Ok(())
 }
 
-/// A user whom a host vouches for.
+/// A user vouched for by a host.
 pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<Viewer, Problem> {
     let voucher: Option<Voucher> = unhex(sent).and_then(|text| serde_json::from_slice(&text).ok());
     let voucher = voucher.ok_or_else(|| denied(hub, "the voucher cannot be read"))?;
@@ -144,7 +144,7 @@ pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<
     if signed < i128::from(hub.started_us) {
         return Err(denied(hub, "the voucher was signed before this hub was started: ask again"));
     }
-    // One from ahead of now is good for longer.
+    // A voucher dated in the future stays valid for longer.
     let now_us = now_us();
     let whose = (key.as_slice(), statement.uid);
     match hub.seen.use_up(whose, &voucher.statement, now_us, now_us.saturating_add(2 * GOOD_US)) {
@@ -165,7 +165,7 @@ pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<
     })
 }
 
-/// Whose requests are too many, and when one more is answered.
+/// Message about the exceeded bound and the time of the next answer.
 fn too_many((of, most): (Whose, usize), after_us: u64, user: &str, host: &str) -> String {
     let whose = match of {
         Whose::User => format!("{user}@{host}"),

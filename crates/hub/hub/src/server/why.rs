@@ -1,5 +1,5 @@
-//! What was decided about a job, in the form that `pinfold why --json` has on the host. Hosts do not tell the numbers behind
-//! a state, nor the codes of decisions: those keys are there and empty.
+//! Decisions about a job, in the form of `pinfold why --json` on the host. Hosts send neither the numbers behind a
+//! state nor the codes of decisions: these keys are present and empty.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct OneJob {
     job: u64,
 }
 
-/// What `pinfold why --json` has, and of which host.
+/// The output of `pinfold why --json`, with its host.
 #[derive(Debug, Serialize)]
 struct HostWhy {
     host: String,
@@ -33,7 +33,7 @@ struct HostWhy {
     why: WhyView,
 }
 
-/// What was decided about a job: of one that is over all of it, of one that is not why it is in its state.
+/// Decisions about a job: all decisions of a finished job, and the cause of an unfinished job's state.
 pub async fn why(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
@@ -85,12 +85,12 @@ fn view(job: u64, state: JobState, cause: String) -> WhyView {
     }
 }
 
-/// The cause of a state that its host did not tell: it tells each cause to those who ask there.
+/// Message for a missing cause, which the host gives on request.
 fn untold(job: u64) -> String {
     format!("its host did not tell the cause; `pinfold why {job}` there does")
 }
 
-/// What would change the state of a job that is over, in the words of its host.
+/// The change that a finished job could still have, in the words of its host.
 fn over_change(report: &ReportView) -> String {
     match report.started_s {
         Some(_) => format!("nothing: it is over; `pinfold report {}` shows what it used", report.job),

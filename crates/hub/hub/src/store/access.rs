@@ -1,21 +1,21 @@
-//! What somebody may see: all of it, or jobs of a user, a project, a host. A question to the store carries this, and
-//! nobody can leave it out: what is not granted is not found. Absent here: how it is known who somebody is.
+//! A viewer's access: all jobs, or jobs of a user, a project, a host. Every query of the store carries an access, and
+//! omits jobs without a grant. Absent here: authentication.
 
 use serde::{Deserialize, Serialize};
 
 use super::db::Value;
 
-/// What somebody may see. By default nothing.
+/// A viewer's access; by default none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
     /// All jobs, and the hub's own acts and tokens.
     All,
-    /// Jobs for which one of these holds.
+    /// Jobs that match any grant.
     Some(Vec<Grant>),
 }
 
-/// Jobs for which all holds that it says. One that says nothing grants nothing.
+/// Jobs that match all fields that are set. A grant without fields grants no job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Grant {
     /// Of this user.
@@ -66,7 +66,7 @@ impl Access {
         grants.iter().any(|grant| grant.host.is_some())
     }
 
-    /// What is asked of the database, the first value at this place; `None`: nothing. The values are added.
+    /// The access as SQL, its first value at the next place; `None`: no condition. Appends the values.
     pub(super) fn condition(&self, values: &mut Vec<Value>) -> Option<String> {
         let Self::Some(grants) = self else { return None };
         let mut any: Vec<String> = Vec::new();
@@ -83,7 +83,7 @@ impl Access {
             add("jobs.host = (SELECT id FROM hosts WHERE name = ?)", &grant.host);
             any.push(format!("({})", all.join(" AND ")));
         }
-        // A viewer who is granted nothing finds nothing.
+        // A viewer without grants finds no job.
         Some(if any.is_empty() { "1 = 0".to_owned() } else { format!("({})", any.join(" OR ")) })
     }
 

@@ -1,7 +1,7 @@
-//! The figures of a job that can be shown, sorted by and compared: the only names that become part of a question to the
-//! database. What people write is looked up here, and only what stands here goes on.
+//! A job's figures that can be shown, sorted by and compared: the only names that become part of SQL. User input is
+//! looked up here, and only this table's own names go on.
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Words.
@@ -33,7 +33,7 @@ pub struct Column {
     pub key: &'static str,
     /// Its head on the page.
     pub head: &'static str,
-    /// What it holds.
+    /// The type.
     pub form: Form,
     /// Where it is in the database.
     sql: &'static str,
@@ -42,7 +42,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Where it is in the database: one of this file's own words.
+    /// The column's SQL, a literal of this file.
     pub(super) const fn sql(&self) -> &'static str {
         self.sql
     }
@@ -110,7 +110,7 @@ pub struct Condition {
     pub column: &'static Column,
     /// How.
     pub compare: Compare,
-    /// With what, in the column's unit.
+    /// The compared value, in the column's unit.
     pub value: f64,
 }
 
@@ -130,10 +130,10 @@ impl Condition {
 /// The most conditions of one question.
 pub const CONDITIONS_MAX: usize = 8;
 
-/// Reads conditions as people write them: `memory_peak_bytes>4GiB, wall_s<1h, exit_code=1`.
+/// Reads conditions in their typed form: `memory_peak_bytes>4GiB, wall_s<1h, exit_code=1`.
 ///
 /// # Errors
-/// Words that name what is wrong.
+/// A message that names the fault.
 pub fn conditions(text: &str) -> Result<Vec<Condition>, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     if parts.len() > CONDITIONS_MAX {

@@ -1,8 +1,7 @@
-//! Copies of the database: made while the hub serves, verified before they have their name, and put back while it does not.
+//! Copies of the database: made while the hub serves, named once verified, and restored while no hub serves.
 //!
-//! One that is put back is of an earlier time. Tokens that were revoked since are revoked in it as well, as far as the
-//! former database can be read; nobody stays signed in; and hosts are told another generation, so that they send again
-//! what it lacks.
+//! A restored copy is of an earlier time. Tokens revoked since are revoked in the copy too, as far as the former
+//! database can be read; all sessions end; and a new generation has hosts send again the data that the copy lacks.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,7 +15,7 @@ use super::{DbError, StoreError, TokenRow, db, generation, is_there, schema, who
 /// Pages that are copied at once.
 const PAGES: std::ffi::c_int = 1_000;
 
-/// What a copy holds.
+/// Contents of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
     /// The version of its tables.
@@ -27,10 +26,10 @@ pub struct Copied {
     pub jobs: u64,
 }
 
-/// What became of tokens when a copy was put back.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// What the copy holds.
+    /// Contents of the copy.
     pub copied: Copied,
     /// Tokens of it that were revoked after it was made, and are revoked in it now.
     pub revoked: Vec<TokenRow>,
@@ -38,14 +37,14 @@ pub struct Restored {
     pub missing: Vec<TokenRow>,
     /// Tokens that are valid in it now.
     pub valid: Vec<TokenRow>,
-    /// Whether the former database said which tokens were revoked: without that, those are valid again.
+    /// Whether the former database could be read for revoked tokens; otherwise its revoked tokens are valid again.
     pub former_read: bool,
 }
 
-/// Copies a database, also one that a hub serves. The copy is verified, and has its name only then.
+/// Copies a database, even a served database. The copy gets its name only after it is verified.
 ///
 /// # Errors
-/// When either cannot be used, the copy is there already, or it is damaged.
+/// When either cannot be used, the copy exists already, or the copy is damaged.
 pub fn backup(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
     if copy.exists() {
         return Err(StoreError::Refused(format!(
@@ -62,11 +61,11 @@ pub fn backup(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
     done
 }
 
-/// Puts a copy in the place of a database that no hub serves. What was there before stays beside it as `FILE.before`. At
-/// each instant there is a database of that name: the former one, or the copy.
+/// Puts a copy in the place of a database that no hub serves. The former database stays beside it as `FILE.before`. At
+/// each instant a database of that name exists: the former database, or the copy.
 ///
 /// # Errors
-/// When the copy is damaged, there is a `FILE.before` from earlier, or the files cannot be moved.
+/// When the copy is damaged, a `FILE.before` of an earlier restore exists, or the files cannot be moved.
 pub fn restore(database: &Path, copy: &Path, who: &str, now_us: u64) -> Result<Restored, StoreError> {
     // A copy that is not there is no database that a hub would make.
     fs::metadata(copy).map_err(|source| StoreError::File { what: "read", path: copy.to_owned(), source })?;
@@ -93,7 +92,7 @@ pub fn restore(database: &Path, copy: &Path, who: &str, now_us: u64) -> Result<R
 /// Tokens by their hashes.
 type Tokens = BTreeMap<Vec<u8>, TokenRow>;
 
-/// Those of a database that may be damaged.
+/// Tokens of a database that may be damaged.
 fn former_tokens(database: &Path) -> Option<Tokens> {
     let connection = db::open_read_only(database).ok()?;
     tokens(&connection).ok()
@@ -114,7 +113,7 @@ fn tokens(connection: &Connection) -> rusqlite::Result<Tokens> {
     rows.collect()
 }
 
-/// Brings into a copy what was decided after it was made.
+/// Applies later revocations to a copy, ends its sessions, and begins a generation.
 fn up_to_date(
     copy: &Path,
     copied: Copied,
@@ -157,13 +156,13 @@ fn natural(number: i64) -> u64 {
 fn keep_former(database: &Path, before: &Path) -> Result<(), StoreError> {
     let failed =
         |source| StoreError::File { what: "keep the former database as", path: before.to_owned(), source };
-    // One that was cut short here has given it that name already.
+    // An interrupted restore has linked the database to that name already.
     if before.exists() && !same_file(database, before).map_err(failed)? {
         let words =
             format!("{} is the database of before an earlier restore: move it away first", before.display());
         return Err(StoreError::Refused(words));
     }
-    // What is in the log belongs to the file: it goes back into it first. A damaged file may not take it.
+    // The log is part of the database: checkpoint it first. The checkpoint may fail on a damaged file.
     let closed = Connection::open(database).and_then(|old| {
         old.pragma_update_and_check(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()))?;
         old.close().map_err(|(_, error)| error)
@@ -227,14 +226,14 @@ fn copy_to(from: &Path, to: &Path) -> Result<(), StoreError> {
     let source = db::open_read_only(from).map_err(StoreError::doing("open the database"))?;
     db::private(to).map_err(|source| StoreError::File { what: "make", path: to.to_owned(), source })?;
     let mut target = Connection::open(to).map_err(&failed)?;
-    // All of it as it is now. Without a transaction of its own each change by others would begin the copy anew, and one of a
-    // hub that is never idle would not end.
+    // Reads a single snapshot. Without a transaction each foreign change restarts the copy, and the copy of a busy
+    // hub's database would not end.
     source.execute_batch("BEGIN").map_err(&failed)?;
     source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(&failed)?;
     let copy = Backup::new(&source, &mut target).map_err(&failed)?;
     copy.run_to_completion(PAGES, Duration::from_millis(1), None).map_err(&failed)?;
     drop(copy);
-    // One file, without a log beside it.
+    // A single file, without a log.
     target.pragma_update(None, "journal_mode", "delete").map_err(&failed)
 }
 

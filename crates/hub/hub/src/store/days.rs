@@ -1,7 +1,6 @@
-//! Sums over jobs that are kept as the jobs come in, in the same transaction: by day, name, user, project, host and
-//! outcome, and once more for all hosts together. With them classes and usage over months are read in milliseconds
-//! whatever the number of jobs. A job that comes again is new to neither. Absent here: questions over them
-//! ([`super::summary`]).
+//! Sums over jobs, kept in the transaction that adds the jobs: by day, name, user, project, host and outcome, and once
+//! more for all hosts together. They make classes and usage over months a matter of milliseconds at any number of jobs.
+//! A job that comes again does not count twice. Absent here: queries of them ([`super::summary`]).
 
 use std::collections::BTreeMap;
 
@@ -21,7 +20,7 @@ pub(super) const ALL_HOSTS: i64 = 0;
 /// Jobs that are read at a time when the sums are made of jobs that are there already.
 const READ_AT_ONCE: u32 = 100_000;
 
-/// What a job adds to the sums.
+/// A job's addition to the sums.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fact {
     pub(super) host: i64,
@@ -45,7 +44,7 @@ pub(super) struct Fact {
 }
 
 impl Fact {
-    /// Cores that it had, times the time in which it could use them, in seconds.
+    /// Allocated cores times the time not suspended, in seconds.
     pub(super) fn core_s(&self) -> f64 {
         self.cores * (self.wall_s - self.suspended_s).max(0.0)
     }
@@ -89,7 +88,7 @@ impl Fact {
     }
 }
 
-/// What a row is known by. Two hubs write the same rows in the same order, so that neither waits for the other in turn.
+/// The key of a row. Hubs write shared rows in key order, so that they cannot deadlock.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     host: i64,
@@ -135,14 +134,14 @@ impl Sums {
     }
 }
 
-/// What new jobs add.
+/// Additions of new jobs.
 #[derive(Debug, Default)]
 pub(super) struct Added {
     days: BTreeMap<Key, Sums>,
     runs: runs::Added,
 }
 
-/// As a database gives it back: PostgreSQL keeps no such sign.
+/// As a database returns it: PostgreSQL stores no NUL.
 fn kept(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
@@ -164,7 +163,7 @@ impl Added {
         self.runs.add(fact);
     }
 
-    /// Adds it to what is there.
+    /// Merges the additions into the stored sums.
     pub(super) fn write(self, connection: &mut dyn Connection) -> Result<(), DbError> {
         self.runs.write(connection)?;
         let rows: Vec<[Value; 16]> = self.days.iter().map(|(key, sums)| row(key, sums)).collect();
@@ -239,7 +238,7 @@ fn row(key: &Key, sums: &Sums) -> [Value; 16] {
     ]
 }
 
-/// Adds to spreads those that are there, which this transaction has locked.
+/// Merges the stored spreads, which this transaction has locked, into new spreads.
 fn with_former(connection: &mut dyn Connection, rows: &mut [(i64, Spreads)]) -> Result<(), DbError> {
     let mut former: BTreeMap<i64, Spreads> = BTreeMap::new();
     let mut rest: &[(i64, Spreads)] = rows;
@@ -277,7 +276,7 @@ impl Store {
     /// When the database refuses: then the sums are as before.
     pub fn sum_anew(&self) -> Result<(), StoreError> {
         self.write("make the sums anew", |connection| {
-            // What a hub writes beside this would be in its own sums and in these.
+            // A concurrent write of jobs would count in its own sums and in these sums.
             connection.dialect().keeping_jobs(connection)?;
             for table in ["spreads", "days", "runs", "tops", "top_days"] {
                 connection.batch(&format!("DELETE FROM {table}"))?;

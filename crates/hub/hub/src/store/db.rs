@@ -1,5 +1,5 @@
-//! A narrow layer over databases: text with values, rows of values, transactions. All that the store says is SQL that both
-//! databases read alike; where they differ, [`Dialect`] has the words of each. Absent here: what is kept.
+//! A narrow layer over databases: SQL with values, rows of values, transactions. Both databases read the store's SQL
+//! alike; where they differ, [`Dialect`] has the text of each. Absent here: tables.
 
 mod postgres;
 mod sqlite;
@@ -20,13 +20,13 @@ pub enum DbError {
     /// It took longer than a question may.
     #[error("it took too long")]
     TooLong,
-    /// What is to be unique is there already.
+    /// A unique key exists already.
     #[error("it is there already")]
     Exists,
     /// The database is not reached, does not take changes now, or two changes were in each other's way.
     #[error("the database is not there now")]
     Away(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What it has is not what this program wrote.
+    /// This program did not write the value.
     #[error("what the database has cannot be read")]
     Unread(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Something else.
@@ -34,7 +34,7 @@ pub enum DbError {
     Other(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A longer text is not kept prepared, in bytes: one with the numbers of many rows is hardly asked twice.
+/// Longest statement kept prepared, in bytes: a longer statement, with the numbers of many rows, rarely comes twice.
 const KEPT_MAX_BYTES: usize = 16 << 10;
 
 /// Whether a connection keeps this text prepared for the next time.
@@ -51,7 +51,7 @@ impl DbError {
 
 /// A connection within a transaction.
 pub(super) trait Connection {
-    /// Whose words it reads.
+    /// The SQL dialect.
     fn dialect(&self) -> Dialect;
 
     /// Changes something, and says how many rows. `?1`, `?2` stand for the values.
@@ -65,7 +65,7 @@ pub(super) trait Connection {
         row: &mut dyn FnMut(&Row) -> Result<ControlFlow<()>, DbError>,
     ) -> Result<(), DbError>;
 
-    /// Does several things, without values.
+    /// Runs several statements without values.
     fn batch(&mut self, text: &str) -> Result<(), DbError>;
 }
 
@@ -109,7 +109,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// Definitions, written as SQLite reads them. PostgreSQL: whole numbers of 64 bits, words compared by their bytes.
+    /// SQLite's table definitions, translated. PostgreSQL: whole numbers of 64 bits, words compared as bytes.
     pub(super) fn definitions(self, text: &str) -> String {
         match self {
             Self::Sqlite => text.to_owned(),
@@ -119,7 +119,7 @@ impl Dialect {
                 .replace("REAL", "DOUBLE PRECISION")
                 .replace("TEXT", "TEXT COLLATE \"C\"")
                 .replace("BLOB", "BYTEA")
-                // As lists sort those without a value.
+                // As lists sort rows without a project.
                 .replace("jobs (project, ended_us)", "jobs (project NULLS FIRST, ended_us)")
                 .replace(" WITHOUT ROWID", ""),
         }
@@ -133,8 +133,8 @@ impl Dialect {
         }
     }
 
-    /// Which index of the table a question is to use; `None`: none, so that rows are found by their number. PostgreSQL knows
-    /// by its statistics.
+    /// The index that a query is to use; `None`: none, so that rows are found by number. PostgreSQL decides by its
+    /// statistics.
     pub(super) fn by_index(self, index: Option<&str>) -> String {
         match (self, index) {
             (Self::Sqlite, Some(index)) => format!("INDEXED BY {index}"),
@@ -143,9 +143,9 @@ impl Dialect {
         }
     }
 
-    /// The jobs of these numbers, found by their numbers whatever else is asked of them: what stands behind `FROM`, and the
-    /// first condition. By its statistics PostgreSQL would take an index of another condition, and read all of its rows for
-    /// each thousand of numbers; a subquery with an offset it plans apart.
+    /// Text behind `FROM`, and the first condition, to find jobs by number whatever the other conditions. By its
+    /// statistics PostgreSQL would take another condition's index, and read all its rows for each thousand of numbers;
+    /// it plans a subquery with an offset separately.
     pub(super) fn numbered(self, numbers: &str) -> (String, String) {
         match self {
             Self::Sqlite => ("jobs NOT INDEXED".to_owned(), format!("jobs.id IN ({numbers})")),
@@ -176,8 +176,8 @@ impl Dialect {
         })
     }
 
-    /// How rows are sorted by a column: those without a value as the smallest. Of a column that always has one PostgreSQL
-    /// does not know that, and would not use its index.
+    /// The order by a column, with NULL as the smallest. PostgreSQL ignores NOT NULL here and would not use the index
+    /// of a column without NULLs.
     pub(super) fn order(self, column: &str, ascending: bool) -> String {
         let always = matches!(column, "jobs.id" | "jobs.ended_us" | "jobs.name" | "jobs.\"user\"");
         match (self, ascending, always) {
@@ -200,7 +200,7 @@ impl Dialect {
         }
     }
 
-    /// Has all that adds jobs wait until the transaction ends. SQLite has one writer anyway.
+    /// Blocks writers of jobs until the transaction ends. SQLite has a single writer anyway.
     pub(super) fn keeping_jobs(self, connection: &mut dyn Connection) -> Result<(), DbError> {
         match self {
             Self::Sqlite => Ok(()),
@@ -208,7 +208,7 @@ impl Dialect {
         }
     }
 
-    /// Lets one hub at a time make tables, until its transaction ends. SQLite has one writer anyway.
+    /// Lets a single hub at a time make tables, until its transaction ends. SQLite has a single writer anyway.
     pub(super) fn making(self, connection: &mut dyn Connection) -> Result<(), DbError> {
         match self {
             Self::Sqlite => Ok(()),

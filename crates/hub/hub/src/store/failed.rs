@@ -1,4 +1,4 @@
-//! Which jobs failed, in SQL, as [`pinfold_proto::ended_well`] says it of one. The indexes of failed jobs have the same words.
+//! The condition of failed jobs in SQL, equal to [`pinfold_proto::ended_well`]. The indexes of failed jobs repeat it.
 
 /// 1 of a job that failed, and 0 of others.
 macro_rules! failure {

@@ -1,5 +1,5 @@
-//! Which database this is: a number that is another one once an earlier copy was put back. Hosts are told it, and send again
-//! what such a copy may lack. Absent here: putting a copy back ([`super::copy`]).
+//! The generation of the database: a number that a restore changes. Hosts get the number, and after a change send again
+//! the jobs that the restored copy may lack. Absent here: the restore ([`super::copy`]).
 
 use super::db::values;
 use super::tokens::note;
@@ -9,10 +9,10 @@ use super::{Store, StoreError};
 pub(super) const KEY: &str = "generation";
 
 impl Store {
-    /// The number. It is made the first time: the moment, in microseconds since the Unix epoch.
+    /// The generation. The first call makes it: the time, in microseconds since the Unix epoch.
     ///
     /// # Errors
-    /// When the database refuses, or what it has is no number.
+    /// When the database refuses, or its value is no number.
     pub fn generation(&self, now_us: u64) -> Result<u64, StoreError> {
         let kept = match self.meta(KEY)? {
             Some(kept) => kept,
@@ -21,7 +21,7 @@ impl Store {
         kept.parse().map_err(|_| StoreError::Refused(format!("`{KEY}` in the database is no number: {kept}")))
     }
 
-    /// Begins a new one: each host sends again what its daemon has, once a hub that was started since tells it.
+    /// Begins a generation: each host sends all its jobs again once a hub started later serves the new number.
     ///
     /// # Errors
     /// When the database refuses.

@@ -1,6 +1,5 @@
-//! Bundles become rows, before the database is asked: what is packed is packed here, on as many threads as there are
-//! bundles being read. Whose rows these are the token says, never the bundle. Absent here: the database
-//! ([`super::take`]).
+//! Bundles become rows before the database is involved: unpacking and packing happen here, on a thread for each bundle.
+//! The token names the rows' host, never the bundle. Absent here: the database ([`super::take`]).
 
 use std::collections::BTreeSet;
 
@@ -26,7 +25,7 @@ pub(crate) const WORD_MAX: usize = 200;
 /// The most jobs of a bundle. A host sends 200 at a time.
 pub const JOBS_A_BUNDLE: usize = 1_000;
 
-/// The most days on which the jobs of a bundle ended: of each day lists are written, while nobody else writes.
+/// The most days on which a bundle's jobs ended: each day's lists are written under the write lock.
 pub const DAYS_A_BUNDLE: usize = 400;
 
 /// Why a bundle was not taken.
@@ -42,7 +41,7 @@ pub enum IngestError {
         job: u64,
         /// The part.
         part: u32,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
 }
@@ -65,7 +64,7 @@ pub(super) struct Ready {
     pub(super) submitted_us: u64,
     pub(super) part: u32,
     pub(super) parts: u32,
-    /// What the first part has beside points.
+    /// The first part's data beside points.
     pub(super) first: Option<First>,
     /// Packed.
     pub(super) points: Option<Vec<u8>>,
@@ -78,7 +77,7 @@ pub(super) struct First {
     pub(super) row: Vec<Value>,
     /// Its figures, packed.
     pub(super) head: Vec<u8>,
-    /// What it adds to the sums,
+    /// The job's addition to the sums,
     pub(super) fact: Fact,
     /// and to the lists.
     pub(super) figures: Figures,
@@ -100,7 +99,7 @@ pub(super) struct Told {
     /// How far the host's clock is ahead, in microseconds.
     pub(super) ahead_us: i64,
     pub(super) packed: Vec<u8>,
-    /// Its reading, if it has one.
+    /// The reading, if present.
     pub(super) point: Option<HostPoint>,
 }
 
@@ -110,7 +109,7 @@ impl Prepared {
     /// # Errors
     /// When a part cannot be: then nothing of the bundle is taken.
     pub fn of(host: i64, bundle: &Bundle, now_us: u64) -> Result<Self, IngestError> {
-        // As a database gives it back: PostgreSQL keeps no such sign.
+        // As a database returns it: PostgreSQL stores no NUL.
         let (origin, month) = (cut(&bundle.origin).replace('\0', "\u{fffd}"), month_of(now_us));
         within_bounds(bundle)?;
         let ready = |part: &Part| ready(part, (host, &origin), (now_us, month));
@@ -128,7 +127,7 @@ impl Store {
         self.take(Prepared::of(host, bundle, now_us)?)
     }
 
-    /// The same for one that is ready. Bundles that come while another one is written are written together.
+    /// [`Self::ingest`] of a prepared bundle. Concurrent bundles are written together.
     ///
     /// # Errors
     /// As [`Self::ingest`].
@@ -175,7 +174,7 @@ impl Store {
         let packed = self.read("read how a host's cores lie", |connection| {
             connection.first(find, &values![host], |row| row.get::<Option<Vec<u8>>>(0))
         })?;
-        // One that an earlier program wrote is as good as none; the host tells it again.
+        // A status of an earlier program is dropped; the host sends it again.
         Ok(packed.flatten().and_then(|packed| bundle::unpack(&packed, bundle::LIVE_MAX_BYTES).ok()))
     }
 }
@@ -222,7 +221,7 @@ pub(super) const COLUMNS: &str = "host, origin, job, submitted_us, started_us, e
     memory_peak_bytes, memory_mean_bytes, swap_peak_bytes, claim_bytes, limit_bytes, io_read_bytes, io_write_bytes, \
     samples, unused_gibh, idle_core_h, likeness, measured_bytes, workflow, run, step, ended_by";
 
-/// The row of a job, its packed figures, and what it adds to the sums.
+/// A job's row, packed figures, and addition to the sums.
 fn row(
     part: &Part,
     head: &Head,
@@ -284,7 +283,7 @@ fn row(
     Ok(First { row, head: packed, fact, figures })
 }
 
-/// What a job adds to the sums.
+/// A job's addition to the sums.
 fn fact(
     part: &Part,
     view: &ReportView,
@@ -319,13 +318,13 @@ fn fact(
     }
 }
 
-/// What a job has in common with those like it, as a digest: no command is kept for that.
+/// A digest of the job's similarity key, so that no command is stored.
 fn likeness(view: &ReportView) -> Option<Vec<u8>> {
     let likeness = learned::likeness(&view.command, &view.name, view.cores)?;
     Some(Sha256::digest(likeness).to_vec())
 }
 
-/// What a job held by the kernel's own count, where its host has that; its keeper may tell of more.
+/// The job's peak by the kernel's own count, if its host has the count; its keeper may report more.
 fn measured_bytes(view: &ReportView) -> Option<u64> {
     view.memory_peak_kernel_bytes.map(|peak| peak.saturating_add(view.swap_peak_bytes))
 }

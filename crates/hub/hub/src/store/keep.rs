@@ -1,11 +1,11 @@
-//! How long what is kept: series for months, figures for years. Whole months go, counted by the hub's own clock when
-//! they came in, so that no host's wrong clock keeps them for ever or has them removed at once.
+//! Retention: series for months, figures for years. Whole months go, by the hub's own clock at arrival, so that a
+//! host's wrong clock neither keeps data for ever nor removes it at once.
 
 use super::days::DAY_US;
 use super::db::values;
 use super::{Store, StoreError, tops};
 
-/// How many months are kept beside the one that is under way.
+/// Months kept beside the current month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
     /// Of series.
@@ -20,7 +20,7 @@ impl Default for Keep {
     }
 }
 
-/// What was removed.
+/// Counts of removed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kept {
     /// Months of series.
@@ -29,7 +29,7 @@ pub struct Kept {
     pub jobs: u64,
 }
 
-/// Jobs that one transaction removes, so that hosts wait for a moment only.
+/// Jobs removed in a transaction; few, so that hosts wait briefly.
 const REMOVED_AT_ONCE: u32 = 2_000;
 
 /// The month of a moment, UTC, as `202611`.
@@ -72,10 +72,10 @@ impl Store {
         })
     }
 
-    /// Removes what is older than is kept.
+    /// Removes data past its retention.
     ///
     /// # Errors
-    /// When the database refuses; what was removed until then stays removed.
+    /// When the database refuses; earlier removals stay.
     pub fn remove_old(&self, keep: Keep, now_us: u64) -> Result<Kept, StoreError> {
         let month = month_of(now_us);
         let mut kept = Kept::default();
@@ -93,21 +93,21 @@ impl Store {
                 .execute("DELETE FROM audit WHERE time_us < ?1", &values![now_us.saturating_sub(age_us)])
         })?;
         let first = earlier(month, keep.jobs_months);
-        // Of sums there is no index by month, and no older ones are left without their jobs.
+        // Sums have no index by month, and no older sums outlive their jobs.
         let find = "SELECT 1 FROM jobs WHERE month < ?1 LIMIT 1";
         if self.first("look for old jobs", find, &values![first], |_| Ok(()))?.is_some() {
             self.remove_before(first, "days")?;
             self.remove_before(first, "runs")?;
             kept.jobs = self.remove_before(first, "jobs")?;
         }
-        // Nothing is kept that came in before; what ended earlier may have come in later.
+        // All kept jobs came in later; earlier ends may have come in later too.
         let age_us = u64::from(keep.jobs_months) * 31 * DAY_US;
         let days = (now_us.saturating_sub(age_us) / DAY_US, now_us / DAY_US + 1);
         self.write("remove lists of days without jobs", |connection| tops::remove_outside(connection, days))?;
         Ok(kept)
     }
 
-    /// Removes rows of earlier months, a few at a time. `table` is one of this file's own words.
+    /// Removes rows of earlier months, a few at a time. `table` is a literal of this file.
     fn remove_before(&self, first: u32, table: &str) -> Result<u64, StoreError> {
         let remove =
             format!("DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE month < ?1 LIMIT ?2)");

@@ -1,4 +1,4 @@
-//! What classes of jobs held, over hosts that are believed about users: rows of a table for hosts. Absent here: signatures.
+//! Memory of job classes over hosts trusted about users: rows of a table for hosts. Absent here: signatures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -12,24 +12,24 @@ use super::db::{DbError, values};
 use super::failed::SUCCEEDED;
 use super::{Store, StoreError};
 
-/// The most jobs that are looked at, the last ones by their end.
+/// The most jobs read, the last by end.
 const JOBS_MAX: u32 = 300_000;
 
 /// Classes of fewer runs say too little.
 pub const RUNS_MIN: usize = 3;
 
-/// Whose jobs say something about whose.
+/// The scope in which jobs inform about each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// A user's about that user's own.
     Users,
-    /// Also everybody's about everybody's, by what hosts measured themselves.
+    /// All users' jobs also inform about all users' jobs, by their hosts' own measurements.
     Site,
 }
 
 #[derive(Default)]
 struct Class {
-    /// The last one first.
+    /// Peaks, the latest first.
     peaks: Vec<u64>,
     hosts: BTreeSet<i64>,
 }
@@ -59,11 +59,11 @@ impl Class {
 }
 
 impl Store {
-    /// Classes of jobs that ended well since then, and not later than a day from now, on these hosts, `*` for all: those
-    /// with the most runs.
+    /// Classes of jobs that ended well since then, and not later than a day from now, on these hosts, `*` for all: the
+    /// classes with the most runs.
     ///
     /// # Errors
-    /// When the database refuses, or it takes too long.
+    /// When the database refuses, or the time limit is reached.
     pub fn learned(&self, hosts: &[String], whose: Whose, since_us: u64) -> Result<Vec<Row>, StoreError> {
         self.learned_within(hosts, whose, since_us, JOBS_MAX)
     }
@@ -89,7 +89,7 @@ impl Store {
                 .filter(|(_, name)| all || hosts.contains(name))
                 .map(|(id, _)| id.to_string())
                 .collect();
-            // Jobs of others do not count at all: not even to the bound, which one that lies would reach alone.
+            // Jobs of untrusted hosts do not count even toward the bound, which a lying host could exhaust alone.
             let of_hosts = match (all, believed.is_empty()) {
                 (true, _) => String::new(),
                 (false, true) => return Ok(()),
@@ -106,7 +106,7 @@ impl Store {
                 let (user, likeness): (&str, &[u8]) = (row.get(1)?, row.get(2)?);
                 let (held, measured): (u64, Option<u64>) = (row.get(3)?, row.get(4)?);
                 if user != EVERYBODY {
-                    // What was reported counts up to what was measured, where that was.
+                    // A reported peak counts up to the measured peak, if there is a measurement.
                     let held = measured.map_or(held, |measured| held.min(measured)).max(1);
                     classes.entry(class_of(likeness, user)).or_default().add(host, held);
                 }

@@ -1,7 +1,6 @@
-//! Lists of jobs: which rows first, and then only of these all that is shown. Where few jobs are asked for, they are read by
-//! an index and sorted. Where many are, the first ones by their end, name, user, project or host come in the order of an
-//! index, and the first ones by a figure from top lists ([`super::tops`]). Only where neither reaches far enough are all
-//! rows read. Which of these it was changes no answer.
+//! Lists of jobs: first the rows, and then their columns. Few jobs are read by an index and sorted. Of many jobs, the
+//! first by end, name, user, project or host come in the order of an index, and the first by a figure from top lists
+//! ([`super::tops`]). Only if neither reaches far enough are all rows read. The way changes no answer.
 
 mod conditions;
 mod numbers;
@@ -19,19 +18,19 @@ use super::query::{Ending, JobPage, JobQuery, OFFSET_MAX, PAGE_MAX, TABLE_MAX};
 use super::tops::{self, Which};
 use super::{Access, Store, StoreError};
 
-/// So many jobs are read one by one: some 50 ms.
+/// The most jobs that are read singly: some 50 ms.
 pub const READ_MAX: u32 = 30_000;
 
-/// So many rows are looked at in the order of their end, before other ways are tried.
+/// Rows read in the order of ends before other ways are tried.
 const WALKED_MAX: u32 = 30_000;
 
-/// So many at first, and so many next, where all rows of a question are read before the first one is sent.
+/// Batch sizes, for databases that read all rows of a query before they send the first.
 const WALKED_AT_ONCE: [u32; 3] = [1_024, 8_192, WALKED_MAX];
 
 /// How a list was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// All jobs that are asked for were read and sorted: they are few.
+    /// The few requested jobs were all read and sorted.
     Few,
     /// In the order of an index.
     Ordered,
@@ -50,14 +49,14 @@ impl Store {
         Ok(self.jobs_within(query, READ_MAX)?.0)
     }
 
-    /// The same where up to so many jobs are read one by one, and how it was found.
+    /// [`Self::jobs`] with a bound on jobs read singly, and the way taken.
     ///
     /// # Errors
     /// As [`Self::jobs`].
     pub fn jobs_within(&self, query: &JobQuery, read_max: u32) -> Result<(JobPage, Way), StoreError> {
         let limit = query.limit.clamp(1, TABLE_MAX);
         self.read("list jobs", |connection| {
-            // One more shows whether there are more.
+            // An additional row shows whether more jobs follow.
             let asked = Asked { query, limit: limit + 1, offset: query.offset.min(OFFSET_MAX), read_max };
             let (mut ids, way) = asked.ids(connection)?;
             let more = ids.len() > limit as usize;
@@ -76,11 +75,10 @@ struct Asked<'a> {
     read_max: u32,
 }
 
-/// Jobs of one user, project, name or host, or that failed, or that ended in some time; and the index in which they stand
-/// by their end.
+/// A condition with an index that orders its jobs by end: user, project, name, host, failure, or time of end.
 struct Subject {
     index: &'static str,
-    /// With at most one place, for the value.
+    /// SQL with at most a single place, for the value.
     words: String,
     value: Option<Value>,
 }
@@ -94,7 +92,7 @@ const OF_PROJECT: Of = ("jobs_project", "jobs_failed_project", "jobs.project = ?
 const OF_HOST: Of = ("jobs_host", "jobs_failed_host", "jobs.host = (SELECT id FROM hosts WHERE name = ?1)");
 
 impl JobQuery {
-    /// What all jobs have in common that are asked for, as far as there is an index of it.
+    /// The query's conditions that have an index.
     fn indexed(&self) -> Vec<Subject> {
         let failed = self.ending == Some(Ending::Failed);
         let name = self.name.as_ref().filter(|name| !name.contains('*'));
@@ -166,7 +164,7 @@ impl Asked<'_> {
         Ok((self.sorted(connection, Source::Table)?, Way::All))
     }
 
-    /// The moments between which jobs ended, as words with values behind those that are there.
+    /// The bounds on ends as SQL; appends their values.
     fn time(self, values: &mut Vec<Value>) -> String {
         let mut words = String::new();
         for (sign, us) in [(">=", self.query.since_us), ("<", self.query.until_us)] {
@@ -181,7 +179,7 @@ impl Asked<'_> {
     /// An index by which few jobs are found.
     fn few(self, connection: &mut dyn Connection) -> Result<Option<&'static str>, DbError> {
         let mut subjects = self.query.indexed();
-        // Those that failed are no more than all of the time.
+        // Failed jobs are no more than all jobs of the time.
         if self.query.ending != Some(Ending::Failed) {
             subjects.push(Subject { index: "jobs_ended", words: "1 = 1".to_owned(), value: None });
         }
@@ -202,7 +200,7 @@ impl Asked<'_> {
         Ok(None)
     }
 
-    /// How they are sorted: words by the end within one, figures by when they came in.
+    /// The sort order: words tie by end, figures by arrival.
     fn order(self, dialect: Dialect) -> String {
         let sort = self.query.sort.map_or("jobs.ended_us", Column::sql);
         let by = |column: &str| dialect.order(column, self.query.ascending);
@@ -214,7 +212,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What is asked for, in order, from all rows that may be of it.
+    /// The requested jobs in order, from all rows of the source.
     fn sorted(self, connection: &mut dyn Connection, source: Source<'_>) -> Result<Vec<i64>, DbError> {
         let dialect = connection.dialect();
         let (conditions, values) = self.query.conditions(dialect, matches!(source, Source::Table));
@@ -248,12 +246,12 @@ impl Asked<'_> {
         self.offset as usize + self.limit as usize
     }
 
-    /// Many jobs by their end; `None`: other ways may be shorter.
+    /// Many jobs by end; `None`: other ways may be shorter.
     fn by_end(self, connection: &mut dyn Connection) -> Result<Option<(Vec<i64>, Way)>, DbError> {
         let subject = self.query.indexed().into_iter().next();
         let index = subject.as_ref().map_or("jobs_ended", |subject| subject.index);
         let failed = self.query.ending == Some(Ending::Failed);
-        // PostgreSQL has statistics, and would read all of the first rows before it sends one.
+        // PostgreSQL has statistics, and would read all of the first rows before it sends a row.
         let postgres = connection.dialect() == Dialect::Postgres;
         if postgres && let Some(found) = self.by_conditions(connection)? {
             return Ok(Some(found));
@@ -265,7 +263,7 @@ impl Asked<'_> {
         Ok((ids.len() >= self.wanted()).then(|| (self.page(ids), Way::Ordered)))
     }
 
-    /// What is asked for among the first rows of an index, in its order: so many rows are looked at.
+    /// The requested jobs among this many first rows of an index, in its order.
     fn walked(
         self,
         connection: &mut dyn Connection,
@@ -329,7 +327,7 @@ impl Asked<'_> {
         Ok(Some((self.page(ids), Way::Ordered)))
     }
 
-    /// The days in which they ended.
+    /// The days of the ends.
     fn days(self) -> (i64, i64) {
         let day = |us: u64| i64::try_from(us / DAY_US).unwrap_or(i64::MAX);
         let last = self.query.until_us.map_or(i64::MAX, |until_us| day(until_us.saturating_sub(1)));
@@ -361,7 +359,7 @@ impl Asked<'_> {
         Ok(Some((self.page(ids), Way::Tops)))
     }
 
-    /// Of jobs in a list those that are asked for, and are as the list says.
+    /// Keeps the listed jobs that match the query and still have the listed value.
     fn keep(
         self,
         connection: &mut dyn Connection,
@@ -381,13 +379,13 @@ impl Asked<'_> {
             found.insert(row.get(0)?, which.listed(tops::number(row.value(1)?)));
             Ok(())
         })?;
-        // Another job may have the number of one that was removed.
+        // Another job may have the number of a removed job.
         let is = |entry: &&tops::Entry| found.get(&entry.job) == Some(&Some(entry.value));
         ids.extend(entries.iter().filter(is).map(|entry| entry.job));
         Ok(())
     }
 
-    /// Those that stand behind all of the lists.
+    /// Jobs that rank behind all lists.
     fn unlisted(
         self,
         connection: &mut dyn Connection,
@@ -405,8 +403,8 @@ impl Asked<'_> {
     }
 }
 
-/// The numbers of the last jobs that are asked for, at most so many: of all if there are few, and else among the last
-/// [`WALKED_MAX`] of what they have in common. So it takes a bounded time whatever is asked for.
+/// Numbers of the last matching jobs, up to the bound: exact if few match an indexed condition, otherwise among its
+/// last [`WALKED_MAX`] rows, so that every query takes a bounded time.
 pub(super) fn latest(
     connection: &mut dyn Connection,
     query: &JobQuery,

@@ -34,9 +34,9 @@ pub enum Ending {
 /// Which jobs are asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobQuery {
-    /// Of those that the viewer may see; by default none.
+    /// The viewer's access; the default sees nothing.
     pub access: Access,
-    /// With one of these numbers at the hub; none: whichever.
+    /// Numbers of jobs at the hub; empty: all jobs.
     pub ids: Vec<i64>,
     /// Of this host.
     pub host: Option<String>,
@@ -54,7 +54,7 @@ pub struct JobQuery {
     pub until_us: Option<u64>,
     /// Of which these hold.
     pub conditions: Vec<Condition>,
-    /// By which column they are sorted; `None`: by their end.
+    /// The column to sort by; `None`: the end.
     pub sort: Option<&'static Column>,
     /// From small to large.
     pub ascending: bool,
@@ -92,7 +92,7 @@ pub enum Cell {
 pub struct JobPage {
     /// These.
     pub jobs: Vec<JobRow>,
-    /// Whether there are more behind them.
+    /// Whether more jobs follow.
     pub more: bool,
 }
 
@@ -103,11 +103,11 @@ pub struct JobDetail {
     pub host: String,
     /// When it came in, in microseconds since the Unix epoch.
     pub received_us: u64,
-    /// Its figures, its series in them, and what was decided about it.
+    /// Figures, series in figures, and decisions.
     pub head: Head,
     /// Whether parts of its series are not here yet.
     pub incomplete: bool,
-    /// Of so many points of its series one is told; 1: each.
+    /// The thinning of the series: each n-th point is here; 1: all points.
     pub one_of: usize,
 }
 
@@ -129,7 +129,7 @@ pub struct HostRow {
 /// Which reports the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportQuery {
-    /// Of those that the viewer may see; by default none.
+    /// The viewer's access; the default sees nothing.
     pub access: Access,
     /// Of this host; `None`: of all.
     pub host: Option<String>,
@@ -137,7 +137,7 @@ pub struct ReportQuery {
     pub job: Option<u64>,
     /// Asked for at or after this moment.
     pub since_us: Option<u64>,
-    /// The last so many by their end.
+    /// The largest number of jobs, the last to end.
     pub limit: u32,
     /// With the series.
     pub series: bool,
@@ -146,15 +146,15 @@ pub struct ReportQuery {
 /// Reports that were asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answered {
-    /// The last ones, oldest first.
+    /// The last reports, oldest first.
     pub reports: Vec<Reported>,
     /// Whether there are more.
     pub more: bool,
-    /// Whether some of those that were asked for are left out, for the answer would be too long.
+    /// Whether requested series are left out to keep the answer short.
     pub long: bool,
 }
 
-/// A report and whose.
+/// A report with its user and host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reported {
     /// The host.
@@ -163,25 +163,24 @@ pub struct Reported {
     pub head: Head,
 }
 
-/// The most points of series in one answer, so that it is below 64 MiB as it is sent, which is what a client takes. A job's
-/// longer series is thinned.
+/// The most points of series in an answer, to stay below the 64 MiB that a client accepts. Longer series are thinned.
 pub const POINTS_MAX: usize = 250_000;
 
-/// What a point takes of an answer, in bytes: figures take as much.
+/// Size of a point in an answer, in bytes, with its figures.
 const POINT_BYTES: u64 = 256;
 
-/// The most of reports in one answer, without their series, in bytes as hosts sent them.
+/// The most bytes of reports in an answer, without series, as hosts sent them.
 const REPORTS_MAX_BYTES: u64 = 32 << 20;
 
-/// The most parts of a job's series that are unpacked for one answer.
+/// The most parts of a job's series that an answer unpacks.
 const PARTS_READ_MAX: u32 = 100;
 
 /// How a series is thinned.
 #[derive(Debug, Clone, Copy)]
 struct Thinned {
-    /// Of so many parts one is read.
+    /// Each n-th part is read.
     parts: u32,
-    /// Of so many points of a part one is told.
+    /// Each n-th point of a part is sent.
     points: usize,
 }
 
@@ -194,7 +193,7 @@ impl Thinned {
     }
 }
 
-/// From so long a time on, reading all rows in their order is faster than finding each by its end.
+/// From this length of time on, a scan of all rows in order is faster than an index of ends.
 const LONG_US: u64 = 8 * 86_400_000_000;
 
 impl JobQuery {
@@ -206,8 +205,7 @@ impl JobQuery {
         !narrow && self.since_us.is_none_or(|since_us| until_us.saturating_sub(since_us) > LONG_US)
     }
 
-    /// Whose jobs, as far as the viewer may see them, of which host and project, and with which name. The values are
-    /// added.
+    /// Conditions on user, host, project and name within the viewer's access. Appends their values.
     pub(super) fn subjects(&self, dialect: Dialect, named: &str, values: &mut Vec<Value>) -> Vec<String> {
         let mut words = vec![self.access.condition(values).unwrap_or_else(|| "1 = 1".to_owned())];
         let mut add = |word: &dyn Fn(usize) -> String, value: Value| {
@@ -233,7 +231,7 @@ impl JobQuery {
         words
     }
 
-    /// The conditions, and the values in their places. `in_order`: the table is read in its order, by no index.
+    /// The conditions and their values. `in_order`: the table is scanned in its order, without an index.
     pub(super) fn conditions(&self, dialect: Dialect, in_order: bool) -> (String, Vec<Value>) {
         let ended = if in_order { dialect.unindexed("jobs.ended_us") } else { "jobs.ended_us".to_owned() };
         let mut values: Vec<Value> = Vec::new();
@@ -280,7 +278,7 @@ impl ReportQuery {
                 words.push(format!("{word} ?{}", values.len()));
             }
         }
-        // One more shows whether there are more.
+        // An additional row shows whether more jobs follow.
         let text = format!(
             "SELECT jobs.id, hosts.name, month, parts, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
              JOIN heads ON heads.job = jobs.id WHERE {} ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT {}",
@@ -292,10 +290,10 @@ impl ReportQuery {
 }
 
 impl Store {
-    /// All of one job; `None`: it is not here, or not for this viewer.
+    /// A job in full; `None`: the job does not exist or the viewer may not see it.
     ///
     /// # Errors
-    /// When the database refuses, or what it has cannot be read.
+    /// When the database refuses, or its data cannot be read.
     pub fn job(&self, id: i64, access: &Access) -> Result<Option<JobDetail>, StoreError> {
         let months = self.series_months()?;
         self.read("read a job", |connection| {
@@ -371,7 +369,7 @@ impl Store {
         })
     }
 
-    /// The host of this name; `None`: there is none. What other hosts said of themselves is not read.
+    /// The host of this name; `None`: no such host. Other hosts' statuses are not read.
     ///
     /// # Errors
     /// When the database refuses.
@@ -398,7 +396,7 @@ impl Store {
             .map(Option::flatten)
     }
 
-    /// How many jobs there are, and the sum of their CPU time: what a test counts.
+    /// Number of jobs and sum of their CPU time, for tests.
     ///
     /// # Errors
     /// When the database refuses.
@@ -411,7 +409,7 @@ impl Store {
     }
 }
 
-/// What [`read_host`] reads.
+/// The columns for [`read_host`].
 const OF_HOSTS: &str = "SELECT id, name, seen_us, clock_ahead_us, live FROM hosts";
 
 fn read_host(row: &Row) -> Result<HostRow, DbError> {
@@ -421,7 +419,7 @@ fn read_host(row: &Row) -> Result<HostRow, DbError> {
         name: row.get(1)?,
         seen_us: row.get(2)?,
         clock_ahead_us: row.get(3)?,
-        // One of another version is as good as none; the next replaces it within seconds.
+        // A status of another version is dropped; the next status replaces it within seconds.
         live: live.and_then(|packed| bundle::read_live(packed).ok()),
     })
 }
@@ -435,7 +433,7 @@ fn damaged(error: bundle::DecodeError) -> DbError {
     DbError::Unread(error.into())
 }
 
-/// The points of a job's series, thinned, and how many of its later parts are here. `None`: they are not kept any more.
+/// A job's thinned points, and the number of its later parts. `None`: past their retention.
 fn points(
     connection: &mut dyn Connection,
     id: i64,
@@ -445,7 +443,7 @@ fn points(
     let count = "SELECT count(*) FROM later_parts WHERE job = ?1";
     let later: u32 = connection.first(count, &values![id], |row| row.get(0))?.unwrap_or(0);
     let mut found: Vec<(u32, Vec<u8>)> = Vec::new();
-    // Parts that came in after the turn of a month are in the next one's table.
+    // Parts that came after the turn of a month are in the next month's table.
     for &month in months.iter().filter(|&&of| of == month || (later > 0 && of > month)) {
         let read =
             format!("SELECT part, points FROM {} WHERE job = ?1 AND part % ?2 = 0", series_table(month));

@@ -1,6 +1,5 @@
-//! Runs of workflows: sums that are kept as jobs come in, and the jobs of one run or of the last few. A run is one
-//! user's, so that nobody else's jobs get into it by saying its name. Absent here: what follows from them
-//! ([`crate::workflow`]).
+//! Runs of workflows: sums that are kept as jobs come in, and the jobs of a run or of the last few. A run belongs to a
+//! user, so that other users' jobs cannot enter it by its name. Absent here: conclusions ([`crate::workflow`]).
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -18,16 +17,16 @@ use crate::workflow::Run;
 /// The most runs of one list.
 pub const RUNS_MAX: u32 = 1_000;
 
-/// The most jobs that are read of one run, and of a run and the ones before it.
+/// The most jobs read of a run, and of a run together with the runs before it.
 pub const RUN_JOBS_MAX: u32 = 50_000;
 
 /// Jobs that are read at a time when the sums are made of jobs that are there already.
 const READ_AT_ONCE: u32 = 10_000;
 
-/// How many runs before one it is compared with.
+/// The number of earlier runs that a run is compared with.
 pub const EARLIER_MAX: u32 = 10;
 
-/// What a job adds to its run.
+/// A job's addition to its run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RunFact {
     pub(super) workflow: String,
@@ -41,11 +40,11 @@ pub(super) struct RunFact {
 pub struct RunRow {
     /// The workflow.
     pub workflow: String,
-    /// Its version, if the jobs say one.
+    /// The version, if jobs name a version.
     pub version: Option<String>,
     /// The run.
     pub run: String,
-    /// Whose.
+    /// The user.
     pub user: String,
     /// On how many hosts.
     pub hosts: u64,
@@ -57,15 +56,15 @@ pub struct RunRow {
     pub begun_us: u64,
     /// When the last was over.
     pub ended_us: u64,
-    /// Cores that they had, in hours.
+    /// Allocated core hours.
     pub core_h: f64,
     /// CPU time, in hours.
     pub cpu_h: f64,
     /// Memory claimed times time, in GiB times hours.
     pub claimed_gibh: f64,
-    /// Of that, what was never used.
+    /// The unused part of the requested memory, in GiB times hours.
     pub unused_gibh: f64,
-    /// How long they waited, in hours.
+    /// Waiting time in hours.
     pub queued_h: f64,
 }
 
@@ -115,13 +114,13 @@ pub struct RunJob {
 pub struct RunKey {
     /// The workflow.
     pub workflow: String,
-    /// Whose.
+    /// The user.
     pub user: String,
     /// The run.
     pub run: String,
 }
 
-/// A run, those before it, and their jobs.
+/// A run, the runs before it, and their jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunDetail {
     /// The run.
@@ -130,7 +129,7 @@ pub struct RunDetail {
     pub earlier: Vec<RunRow>,
     /// The run's jobs.
     pub jobs: Vec<RunJob>,
-    /// Those of the earlier runs.
+    /// Jobs of the earlier runs.
     pub earlier_jobs: Vec<RunJob>,
     /// Whether there are more than are read.
     pub cut: bool,
@@ -160,7 +159,7 @@ struct Sums {
     queued_s: f64,
 }
 
-/// What new jobs add.
+/// Additions of new jobs to runs.
 #[derive(Debug, Default)]
 pub(super) struct Added(BTreeMap<Key, Sums>);
 
@@ -259,10 +258,10 @@ fn row(key: &Key, sums: &Sums) -> [Value; 16] {
     ]
 }
 
-/// What a run is known by.
+/// The key columns of a run.
 const OF_RUN: &str = "jobs.workflow, jobs.\"user\", jobs.run";
 
-/// What [`read_run`] reads.
+/// The columns for [`read_run`].
 const SUMMED: &str = "jobs.workflow, jobs.\"user\", jobs.run, max(jobs.version), count(DISTINCT jobs.host), \
     CAST(sum(jobs.jobs) AS BIGINT), CAST(sum(jobs.failed) AS BIGINT), min(jobs.begun_us), max(jobs.ended_us), \
     sum(jobs.core_s) / 3600.0, sum(jobs.cpu_s) / 3600.0, sum(jobs.claimed_gibh), sum(jobs.unused_gibh), \
@@ -313,16 +312,16 @@ fn read_job(row: &Row) -> Result<RunJob, DbError> {
 }
 
 impl Store {
-    /// Runs of workflows that ended within the time, the last first; at most [`RUNS_MAX`]. Of the query count: who may
-    /// see what, host, user, project, the name as the workflow's, and since when.
+    /// Runs of workflows that ended within the time, the last first; at most [`RUNS_MAX`]. Applied fields of the query:
+    /// access, host, user, project, the name as the workflow's, and the start time.
     ///
     /// # Errors
-    /// When the database refuses, or it takes too long.
+    /// When the database refuses, or the time limit is reached.
     pub fn runs(&self, query: &JobQuery) -> Result<Vec<RunRow>, StoreError> {
         self.read("list runs of workflows", |connection| {
             let mut values = Vec::new();
             let of = query.subjects(connection.dialect(), "jobs.workflow", &mut values).join(" AND ");
-            // A run has rows by host, project and month: where one of them is of the time, all are summed.
+            // A run has rows by host, project and month: if any row is within the time, all rows are summed.
             let mut since = String::new();
             if let Some(since_us) = query.since_us {
                 values.push(since_us.into());
@@ -345,10 +344,10 @@ impl Store {
         })
     }
 
-    /// A run with its jobs and with those before it; `None`: there is none, or not for this viewer.
+    /// A run with its jobs and the runs before it; `None`: no such run, or the viewer may not see it.
     ///
     /// # Errors
-    /// When the database refuses, or it takes too long.
+    /// When the database refuses, or the time limit is reached.
     pub fn run(&self, key: &RunKey, access: &Access) -> Result<Option<RunDetail>, StoreError> {
         self.read("read a run of a workflow", |connection| {
             let mut values: Vec<Value> = vec![(&key.workflow).into(), (&key.user).into(), (&key.run).into()];
@@ -382,7 +381,7 @@ impl Store {
     }
 }
 
-/// The jobs of one run, in the order of their ends, and whether there are more than are read.
+/// The jobs of a run by their ends, and whether the run has more jobs than the bound.
 fn jobs_of(
     connection: &mut dyn Connection,
     of_user: &str,

@@ -1,4 +1,4 @@
-//! The tables, and the way from one version of them to the next.
+//! The tables, and the migrations between their versions.
 
 use super::db::{Connection, DbError, Dialect, values};
 use super::{Stopped, StoreError};
@@ -87,7 +87,7 @@ CREATE TABLE later_parts (
     PRIMARY KEY (job, part)
 ) WITHOUT ROWID;
 ",
-    // Whose token a link and a session came from, so that they end with it; and when acts are old.
+    // The token behind a link and a session, so that both end with it; and an index to expire audit rows.
     r#"
 ALTER TABLE codes ADD COLUMN via TEXT NOT NULL DEFAULT '';
 ALTER TABLE sessions ADD COLUMN via TEXT NOT NULL DEFAULT '';
@@ -99,15 +99,15 @@ ALTER TABLE sessions ADD COLUMN access TEXT NOT NULL DEFAULT '"all"';
 ALTER TABLE hosts ADD COLUMN key BLOB;
 CREATE UNIQUE INDEX hosts_key ON hosts (key);
 "#,
-    // How the host's cores lie, which it tells once. What jobs have in common with those like them, as a digest, and
-    // what their host itself measured that they held.
+    // The host's core layout, sent once. A digest of each job's similarity key, and the peak that its host itself
+    // measured.
     "
 ALTER TABLE hosts ADD COLUMN topology BLOB;
 ALTER TABLE jobs ADD COLUMN likeness BLOB;
 ALTER TABLE jobs ADD COLUMN measured_bytes INTEGER;
 ",
-    // Sums that are kept as jobs come in, so that months of them are read at once: by day for each host, and for all
-    // hosts together (host 0); and by run of a workflow. Of no project: an empty word, as keys have no absent parts.
+    // Sums kept as jobs come in, so that months are read at once: by day for each host, and for all hosts together
+    // (host 0); and by run of a workflow. An empty word means no project, as keys have no NULLs.
     "
 ALTER TABLE jobs ADD COLUMN workflow TEXT;
 ALTER TABLE jobs ADD COLUMN run TEXT;
@@ -157,7 +157,7 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_ended ON runs (ended_us);
 ",
-    // Lists of jobs by any figure, of which nothing grows with the number of rows; and what lists by end lacked.
+    // Lists of jobs by any figure that do not grow with the number of rows; and missing indexes of lists by end.
     "
 CREATE TABLE top_days (day INTEGER PRIMARY KEY, lasts BLOB NOT NULL);
 CREATE TABLE tops (
@@ -171,8 +171,8 @@ CREATE INDEX days_name ON days (name, day);
 CREATE INDEX jobs_project ON jobs (project, ended_us);
 CREATE INDEX jobs_failed ON jobs (ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
 ",
-    // Few jobs fail: those of a user, name, project or host are found without a look at the others. And the sums of a
-    // name over all hosts, which are one row of many.
+    // Few jobs fail: failed jobs of a user, name, project or host are found without the other jobs. And the sums of a
+    // name over all hosts, which are a single row of many.
     "
 CREATE INDEX jobs_failed_user ON jobs (\"user\", ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
 CREATE INDEX jobs_failed_name ON jobs (name, ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
@@ -181,8 +181,8 @@ CREATE INDEX jobs_failed_project ON jobs (project, ended_us)
 CREATE INDEX jobs_failed_host ON jobs (host, ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
 CREATE INDEX days_all ON days (name, day) WHERE host = 0;
 ",
-    // What ended a job where its exit code does not say it: a program that is told to end may exit with 0. Of jobs that came
-    // before it is not known here, and they count by their exit codes as they did.
+    // The cause of a job's end beside its exit code: a terminated program may exit with 0. Earlier jobs have no known
+    // cause here, and count by their exit codes as before.
     "
 ALTER TABLE jobs ADD COLUMN ended_by TEXT;
 DROP INDEX jobs_failed;
@@ -214,7 +214,7 @@ CREATE TABLE minutes (
 ",
 ];
 
-/// The step that made the tables of sums: those of jobs that were there before are made with it.
+/// The migration that added sums, and computes them for existing jobs.
 const SUMS_SINCE: u32 = 4;
 
 /// The same for lists by figures.

@@ -15,11 +15,11 @@ const PER_DOUBLING: f64 = 16.0;
 /// How far a quantile may be from the figure of that rank, as a part of it.
 pub const ERROR_PART: f64 = 0.022;
 
-/// The most ranges of one sketch, and the most bytes of a set of hosts, that are read.
+/// The most ranges accepted in a sketch, and the most bytes in a set of hosts.
 const RANGES_MAX: u64 = 2_000;
 const HOSTS_MAX: usize = 8_192;
 
-/// How one figure is spread. What is below 1 counts as 0: the caller chooses units in which that says nothing.
+/// The distribution of a figure. Values below 1 count as 0: the caller chooses units in which these are negligible.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Sketch {
     counts: BTreeMap<u32, u64>,
@@ -133,7 +133,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// One more row, packed; `None`: no program of this version wrote that.
+    /// Adds a packed row; `None`: the row is damaged or of another version.
     pub(super) fn add(&mut self, mut from: &[u8]) -> Option<()> {
         let from = &mut from;
         self.hosts.merge(hosts_of(from)?);
@@ -143,7 +143,7 @@ impl Totals {
         from.is_empty().then_some(())
     }
 
-    /// What it takes in memory, some bytes.
+    /// Its memory in bytes.
     pub(super) const fn bytes(&self) -> usize {
         let ranges = self.wall_ms.counts.bytes() + self.peak_bytes.counts.bytes();
         ranges + self.claim_bytes.counts.bytes() + self.hosts.0.len()
@@ -183,7 +183,7 @@ fn read_number(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// On which hosts, by their numbers.
+/// A set of hosts by number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Hosts(Vec<u8>);
 
@@ -220,7 +220,7 @@ pub(super) struct Spreads {
     pub(super) wall_ms: Sketch,
     /// In bytes.
     pub(super) peak_bytes: Sketch,
-    /// In bytes, of those that claimed some.
+    /// In bytes, of jobs with a request.
     pub(super) claim_bytes: Sketch,
 }
 

@@ -1,6 +1,6 @@
-//! Many jobs together: classes with how their figures are spread, and what users and projects asked for and left
-//! unused. Both count whole days from the sums that are kept as jobs come in ([`super::days`]); only where figures of
-//! single jobs are asked for are the jobs themselves read.
+//! Aggregates of jobs: classes with the spread of their figures, and the request and waste of users and projects. Both
+//! count whole days from sums kept as jobs come in ([`super::days`]); only conditions on figures of single jobs make
+//! them read the jobs.
 
 mod classes;
 
@@ -15,14 +15,14 @@ use super::query::{Ending, JobQuery, TABLE_MAX};
 use super::sketch::{ERROR_PART, Totals};
 use super::{Store, StoreError};
 
-/// The most jobs that are put together, the last ones by their end.
+/// The most jobs aggregated, the last by end.
 const JOBS_MAX: u32 = 300_000;
 
-/// The most classes that are put together, those with the most unused memory.
+/// The most classes, by most unused memory.
 const CLASSES_MAX: usize = TABLE_MAX as usize;
 
-/// The most that sums of classes take in memory for one question, in bytes. Of those that would take more the classes with
-/// the least unused memory are left out.
+/// Memory bound for sums of classes in a query, in bytes. Beyond the bound the classes with the least unused memory are
+/// left out.
 const CLASSES_MAX_BYTES: usize = 64 << 20;
 
 /// The name of all jobs together.
@@ -54,36 +54,36 @@ pub struct ClassRow {
     pub jobs: u64,
     /// Of these, how many did not end well.
     pub failed: u64,
-    /// How long they ran, in seconds.
+    /// Wall time in seconds.
     pub wall_s: Spread,
     /// The most memory of each, in bytes.
     pub memory_peak_bytes: Spread,
-    /// Memory that they claimed, half of them up to this; `None`: none claimed any.
+    /// Median of the requested memory; `None`: no job requested memory.
     pub claim_p50_bytes: Option<f64>,
-    /// The most that one of them claimed.
+    /// The largest memory request of a job.
     pub claim_most_bytes: Option<f64>,
-    /// Cores that they used of those they asked for, all together, 0 to 1 and above.
+    /// Cores used as a part of cores requested, over all jobs, 0 to 1 and above.
     pub cores_used_part: f64,
     /// Memory that was claimed and never used, in GiB times hours.
     pub unused_gibh: f64,
-    /// How long they were suspended, in hours.
+    /// Suspended time in hours.
     pub suspended_h: f64,
 }
 
-/// By what jobs are put together.
+/// The key of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// Their user.
+    /// By user.
     User,
-    /// Their project.
+    /// By project.
     Project,
-    /// Their host.
+    /// By host.
     Host,
-    /// Nothing: all of them together.
+    /// A total over all jobs.
     All,
 }
 
-/// What one user, project or host had.
+/// Usage of a user, project or host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsageRow {
     /// The name; `None`: jobs of no project.
@@ -98,11 +98,11 @@ pub struct UsageRow {
     pub idle_core_h: f64,
     /// Memory claimed times time, in GiB times hours.
     pub claimed_gibh: f64,
-    /// Of that, what was never used.
+    /// The unused part of the requested memory, in GiB times hours.
     pub unused_gibh: f64,
-    /// How long they were suspended, in hours.
+    /// Suspended time in hours.
     pub suspended_h: f64,
-    /// How long they waited, in hours.
+    /// Waiting time in hours.
     pub queued_h: f64,
 }
 
@@ -113,9 +113,9 @@ pub struct Summary<T> {
     pub rows: Vec<T>,
     /// How many jobs were looked at.
     pub jobs: u64,
-    /// Whether some were left out: of jobs the older ones, of classes those with the least unused memory.
+    /// Whether the bound left out older jobs, or the classes with the least unused memory.
     pub cut: bool,
-    /// How far quantiles may be from the figures of jobs, as a part of them; 0: they are figures of jobs.
+    /// Largest error of quantiles as a part of their value; 0: exact figures of jobs.
     pub error_part: f64,
 }
 
@@ -132,22 +132,22 @@ pub(super) struct Summed {
 }
 
 impl Summed {
-    /// The sums of a row, behind what it is put together by.
+    /// The sum columns of a row, behind its key columns.
     pub(super) const SUMS: &'static str =
         "jobs.failed, jobs.ran, jobs.cpu_s, jobs.core_s, jobs.unused_gibh, jobs.suspended_s";
 
-    /// What a row is read from, behind what it is put together by: its sums, and how its figures are spread.
+    /// The columns of a row behind its key: sums, and packed spreads.
     pub(super) fn columns() -> String {
         format!("{}, packed", Self::SUMS)
     }
 
-    /// One more row.
+    /// Adds a row.
     pub(super) fn add(&mut self, row: &Row) -> Result<(), DbError> {
         self.add_sums(row)?;
         self.add_spreads(row.get(7)?)
     }
 
-    /// The sums of one more row.
+    /// Adds the sums of a row.
     pub(super) fn add_sums(&mut self, row: &Row) -> Result<(), DbError> {
         let ran: u64 = row.get(2)?;
         self.jobs += ran;
@@ -159,12 +159,12 @@ impl Summed {
         Ok(())
     }
 
-    /// How the figures of one more row are spread.
+    /// Adds the spreads of a row.
     pub(super) fn add_spreads(&mut self, packed: &[u8]) -> Result<(), DbError> {
         self.spreads.add(packed).ok_or_else(damaged)
     }
 
-    /// What it takes in memory, some bytes.
+    /// Its memory in bytes.
     const fn bytes(&self) -> usize {
         self.spreads.bytes()
     }
@@ -193,7 +193,7 @@ impl Summed {
 }
 
 impl JobQuery {
-    /// The conditions on rows of sums, and the values in their places.
+    /// Conditions on rows of sums, and their values.
     pub(super) fn day_conditions(&self, dialect: Dialect, each_host: bool) -> (String, Vec<Value>) {
         let mut values = Vec::new();
         let mut words = self.subjects(dialect, "jobs.name", &mut values);
@@ -236,7 +236,7 @@ struct Class {
 }
 
 impl Class {
-    /// One more job, as `classes_of_jobs` reads it.
+    /// Adds a job, as `classes_of_jobs` reads it.
     fn add(&mut self, row: &Row) -> Result<(), DbError> {
         let host = row.get(1)?;
         if !self.hosts.contains(&host) {
@@ -273,7 +273,7 @@ impl Class {
     }
 }
 
-/// The nearest of those there are, so that no figure is shown that no job had; `None` of nothing.
+/// Quantiles by nearest rank, so that a job has each figure shown; `None` of no figures.
 fn spread(mut figures: Vec<f64>) -> Option<Spread> {
     figures.sort_by(f64::total_cmp);
     let last = figures.len().checked_sub(1)?;
@@ -288,15 +288,15 @@ fn ordered(mut rows: Vec<ClassRow>) -> Vec<ClassRow> {
 }
 
 impl Store {
-    /// Classes: the jobs of one name each, the most wasteful first. Days count whole.
+    /// Classes, which are the jobs of a name each, the most wasteful first. Days count whole.
     ///
     /// # Errors
-    /// When the database refuses, or it takes too long.
+    /// When the database refuses, or the time limit is reached.
     pub fn classes(&self, query: &JobQuery) -> Result<Summary<ClassRow>, StoreError> {
         self.classes_within(query, CLASSES_MAX, CLASSES_MAX_BYTES)
     }
 
-    /// The same of at most so many classes, whose sums take at most so many bytes.
+    /// [`Self::classes`] with a bound on classes and on the bytes of their sums.
     ///
     /// # Errors
     /// As [`Self::classes`].
@@ -359,10 +359,10 @@ impl Store {
         Ok(Summary { rows, jobs: jobs.min(u64::from(JOBS_MAX)), cut, error_part: 0.0 })
     }
 
-    /// What users, projects, hosts or all together had, the most wasteful first; at most [`TABLE_MAX`]. Days count whole.
+    /// Usage by user, project or host or in total, the most wasteful first; at most [`TABLE_MAX`]. Days count whole.
     ///
     /// # Errors
-    /// When the database refuses, or it takes too long.
+    /// When the database refuses, or the time limit is reached.
     pub fn usage(&self, group: Group, query: &JobQuery) -> Result<Vec<UsageRow>, StoreError> {
         if query.is_of_jobs() {
             return self.usage_of_jobs(group, query);

@@ -1,8 +1,8 @@
-//! Writing what hosts sent. What comes while a transaction is under way waits, and is written together in the next one:
-//! a transaction costs a wait for the disk, and many hosts share it. Each part is taken once: what is there already is
-//! counted as known. All of a bundle is on disk, or none of it.
+//! Writing of hosts' bundles. Bundles that arrive during a transaction wait, and the next transaction writes them
+//! together: a transaction costs a wait for the disk, which many hosts share. Known parts are counted and not written
+//! again. A bundle is on disk in full, or not at all.
 //!
-//! Absent here: what rows are made of ([`super::ingest`]), and who waits ([`line`]).
+//! Absent here: how bundles become rows ([`super::ingest`]), and the queue ([`line`]).
 
 mod line;
 
@@ -19,10 +19,10 @@ use super::ingest::{COLUMNS, First, IngestError, Prepared, Ready, Told};
 use super::keep::series_table;
 use super::{Stopped, Store, StoreError, tops, whole};
 
-/// Rows of one statement, so that there are few statements to prepare.
+/// Rows in a statement; few sizes make few statements to prepare.
 pub(super) const ROWS: [usize; 4] = [64, 16, 4, 1];
 
-/// What a host sent.
+/// A message of a host.
 #[derive(Debug)]
 pub(super) enum Sent {
     Bundle(Prepared),
@@ -56,7 +56,7 @@ impl Sent {
 type Outcome = Result<Receipt, IngestError>;
 
 impl Store {
-    /// Writes what a host sent, together with what others send meanwhile.
+    /// Writes a host's message together with concurrent messages of other hosts.
     pub(super) fn together(&self, sent: Sent) -> Outcome {
         self.line.pass(sent, |batch| self.write_all(batch))
     }
@@ -68,7 +68,7 @@ impl Store {
                 batch.iter().map(|_| Err(again(&error).into())).collect()
             }
             Err(error) if batch.len() == 1 => vec![Err(error)],
-            // One of them cannot be written: that is no reason for the others to wait.
+            // A message that cannot be written must not fail the other messages.
             Err(_) => batch
                 .iter()
                 .map(|one| self.write_batch(std::slice::from_ref(one))?.pop().unwrap_or(Ok(NOTHING)))
@@ -76,7 +76,7 @@ impl Store {
         }
     }
 
-    /// All of them but those that can never be taken, or none.
+    /// Writes all messages except refused bundles, or none.
     fn write_batch(&self, batch: &[Sent]) -> Result<Vec<Outcome>, IngestError> {
         self.write_or("take what hosts sent", true, |connection| {
             heard(connection, batch)?;
@@ -92,7 +92,7 @@ impl Store {
 
 const NOTHING: Receipt = Receipt { new: 0, known: 0 };
 
-/// The same error for another one.
+/// Copies the error for another sender.
 fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::TooLong => StoreError::TooLong,
@@ -100,8 +100,7 @@ fn again(error: &StoreError) -> StoreError {
     }
 }
 
-/// Notes that hosts were heard, the lowest number first: two hubs that have bundles of the same hosts write them one
-/// after the other, and neither waits for the other.
+/// Notes that hosts were heard, in the order of host numbers: hubs with bundles of the same hosts then cannot deadlock.
 fn heard(connection: &mut dyn Connection, batch: &[Sent]) -> Result<(), DbError> {
     let last: BTreeMap<i64, &Sent> = batch.iter().map(|sent| (sent.host().0, sent)).collect();
     for sent in last.into_values() {
@@ -150,7 +149,7 @@ fn make_table(connection: &mut dyn Connection, table: &str) -> Result<(), DbErro
     connection.batch(&connection.dialect().definitions(&make))
 }
 
-/// What a job is known by: host, instance of the daemon, number, time of submission.
+/// The key of a job: host, instance of the daemon, number, time of submission.
 type Key = (i64, String, i64, i64);
 
 fn key(bundle: &Prepared, part: &Ready) -> Key {
@@ -187,7 +186,7 @@ fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Outcome>,
     Ok(outcomes)
 }
 
-/// What a transaction writes beside the rows of jobs.
+/// A transaction's writes beside the rows of jobs.
 #[derive(Default)]
 struct Written {
     /// Rows of jobs that are new, and not seen again yet.
@@ -238,7 +237,7 @@ impl Written {
         for (month, rows) in self.series {
             let rows: Vec<&[Value]> = rows.iter().map(|row| &row[..]).collect();
             let table = series_table(month);
-            // What a job had that was removed may be there under its row's number.
+            // Parts of a removed job may remain under the row's number.
             let end = "ON CONFLICT (job, part) DO UPDATE SET points = excluded.points";
             insert(connection, (&table, "job, part, points", end), &rows, |_| Ok(()))?;
         }
@@ -246,7 +245,7 @@ impl Written {
     }
 }
 
-/// Bundles that can never be taken, by their places: a later part is of no job that is known, or of one with other parts.
+/// Bundles to refuse, by position: a later part has no known job, or its job has other parts.
 fn refused(connection: &mut dyn Connection, batch: &[Sent]) -> Result<BTreeMap<usize, IngestError>, DbError> {
     let mut refused = BTreeMap::new();
     // The parts of jobs that bundles before bring, unless these are there already.
@@ -318,7 +317,7 @@ fn later(
     Ok((connection.execute(put, &values![row, part.part])? > 0).then_some(row))
 }
 
-/// Puts rows into a table, many at a time. `end`: what follows the values.
+/// Inserts rows, many at a time. `end`: the SQL behind the values.
 pub(super) fn insert(
     connection: &mut dyn Connection,
     (table, columns, end): (&str, &str, &str),

@@ -1,13 +1,13 @@
-//! Who may do what: tokens, one-time codes, sessions; and who did what. Of each secret only the hash is kept. Absent
-//! here: drawing secrets, and HTTP.
+//! Tokens, one-time codes, sessions, and the audit. The store keeps only hashes of secrets. Absent here: drawing
+//! secrets, and HTTP.
 
 use super::db::{Connection, DbError, Row, values};
 use super::{Access, Stopped, Store, StoreError};
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One host's bundles.
+    /// Bundles of one host.
     Host,
     /// Reading all of it.
     Reader,
@@ -24,10 +24,10 @@ impl Kind {
     }
 }
 
-/// Who holds a token that is valid.
+/// The holder of a valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// What it is for.
+    /// The purpose of the token.
     pub kind: Kind,
     /// The host's name, or the reader's.
     pub name: String,
@@ -42,7 +42,7 @@ pub struct TokenRow {
     pub id: i64,
     /// `host` or `reader`.
     pub kind: String,
-    /// Whose.
+    /// The holder's name.
     pub name: String,
     /// When it was made, in microseconds since the Unix epoch.
     pub made_us: u64,
@@ -50,52 +50,52 @@ pub struct TokenRow {
     pub revoked_us: Option<u64>,
 }
 
-/// Somebody who is signed in.
+/// A signed-in session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Who. Text of any kind: it says nothing of a host.
+    /// The person's name. Free text: it says nothing of a host.
     pub name: String,
     /// The token that its link was made with, as [`LinkFor`] has it.
     pub via: String,
-    /// What each form has to say, so that it comes from a page of ours.
+    /// The secret that each form repeats to show that the hub's own page sent it.
     pub csrf: String,
-    /// What may be seen.
+    /// The viewer's access.
     pub access: Access,
-    /// Whether a proxy says who it is, with each request anew.
+    /// Whether a proxy names the person anew with each request.
     pub by_proxy: bool,
 }
 
-/// For whom a link is.
+/// The person that a link signs in.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkFor<'a> {
-    /// Who signs in by it.
+    /// The person's name.
     pub name: &'a str,
     /// The token that it was made with, as `reader NAME` or `host NAME`, with which it ends; empty at the hub itself.
     pub via: &'a str,
-    /// What may be seen.
+    /// The person's access.
     pub access: &'a Access,
 }
 
-/// One act.
+/// An audited action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
     /// Its number.
     pub id: i64,
     /// When, in microseconds since the Unix epoch.
     pub time_us: u64,
-    /// Who.
+    /// The actor.
     pub who: String,
-    /// What was done.
+    /// The action.
     pub action: String,
-    /// To what.
+    /// The action's object.
     pub detail: String,
 }
 
-/// Codes of one name and token that can be used at a time, and sessions of both: with one more the oldest ends.
+/// Most usable codes of a name and token, and most sessions of both; beyond these the oldest session ends.
 const CODES_MAX: i64 = 20;
 const SESSIONS_MAX: u32 = 20;
 
-/// The same of a host, whatever names it vouches for.
+/// The same bounds for a host, over all names that the host vouches for.
 const CODES_OF_HOST_MAX: i64 = 200;
 const SESSIONS_OF_HOST_MAX: u32 = 1_000;
 
@@ -145,7 +145,7 @@ impl Store {
         })
     }
 
-    /// Revokes tokens: the one of this number, or all of this kind and name that are valid. Says which.
+    /// Revokes a token by number, or all valid tokens of a kind and name, and returns the revoked tokens.
     ///
     /// # Errors
     /// When the database refuses.
@@ -168,7 +168,7 @@ impl Store {
                     "revoke",
                     &format!("{} {}, token {}", token.kind, token.name, token.id),
                 )?;
-                // What was made with it is gone with it.
+                // Codes and sessions that the token made end with the token.
                 for table in ["codes", "sessions"] {
                     let end = format!("DELETE FROM {table} WHERE via = ?1");
                     connection.execute(&end, &values![format!("{} {}", token.kind, token.name)])?;
@@ -178,11 +178,11 @@ impl Store {
         })
     }
 
-    /// Gives a host another name: its jobs, its key and its tokens stay its own. A host that has the new name already, as
-    /// a token was made for it, and was never heard is taken to be the same.
+    /// Renames a host, which keeps its jobs, key and tokens. A never heard host of the new name, known only by its
+    /// token, is taken to be the same host.
     ///
     /// # Errors
-    /// When there is no such host, the new name is none, a host that was heard has it, or the database refuses.
+    /// When the host does not exist, the new name is invalid, a heard host has the name, or the database refuses.
     pub fn rename_host(&self, from: &str, to: &str, who: &str, now_us: u64) -> Result<(), StoreError> {
         if !is_name(to) || from == to {
             return Err(StoreError::Refused(format!("{to:?} is no new name for a host")));
@@ -202,7 +202,7 @@ impl Store {
             connection.execute("UPDATE hosts SET name = ?2 WHERE id = ?1", &values![host, to])?;
             let tokens = "UPDATE tokens SET name = ?2 WHERE kind = 'host' AND name = ?1";
             connection.execute(tokens, &values![from, to])?;
-            // What they may see is said by the host's former name.
+            // The access of these sessions names the host's former name.
             for table in ["codes", "sessions"] {
                 let end = format!("DELETE FROM {table} WHERE via = ?1");
                 connection.execute(&end, &values![format!("host {from}")])?;
@@ -219,7 +219,7 @@ impl Store {
         self.read("list tokens", list)
     }
 
-    /// Who holds the token of this hash, unless it was revoked.
+    /// The holder of the token of this hash, unless the token was revoked.
     ///
     /// # Errors
     /// When the database refuses.
@@ -233,11 +233,11 @@ impl Store {
         })
     }
 
-    /// Keeps a code that signs somebody in, once.
+    /// Stores a code for a single sign-in.
     ///
     /// # Errors
-    /// When the database refuses, or codes can still be used: 20 of that name and token, or 200 of that host. What a host
-    /// has made goes where hosts may fill the database.
+    /// When the database refuses, or too many codes are usable: 20 of the name and token, or 200 of the host. Codes by
+    /// a host count toward the part of the database that hosts may fill.
     pub fn add_code(
         &self,
         hash: &[u8],
@@ -268,7 +268,7 @@ impl Store {
         })
     }
 
-    /// Takes a code, which is used up, and begins a session of this hash. `None`: there is no such code any more.
+    /// Uses up a code and begins a session of this hash. `None`: the code does not exist any more.
     ///
     /// # Errors
     /// When the database refuses.
@@ -301,7 +301,7 @@ impl Store {
     pub fn session(&self, hash: &[u8], now_us: u64) -> Result<Option<Session>, StoreError> {
         let find = "SELECT name, csrf, access, via FROM sessions WHERE hash = ?1 AND expires_us > ?2";
         self.first("look for a session", find, &values![hash, now_us], |row| {
-            // What cannot be read grants nothing.
+            // Unreadable access grants nothing.
             let access = serde_json::from_str(row.get(2)?).unwrap_or_default();
             Ok(Session { name: row.get(0)?, via: row.get(3)?, csrf: row.get(1)?, access, by_proxy: false })
         })
@@ -401,7 +401,7 @@ impl Store {
         .map(drop)
     }
 
-    /// Keeps a value by name unless there is one; gives the one there is.
+    /// Stores a named value unless the name has a value; returns the stored value.
     ///
     /// # Errors
     /// When the database refuses.
@@ -427,18 +427,18 @@ impl Store {
 /// Which tokens are revoked.
 #[derive(Debug, Clone, Copy)]
 pub enum Revoked<'a> {
-    /// The one of this number.
+    /// The token of this number.
     Number(i64),
-    /// Those of this kind and name.
+    /// All tokens of this kind and name.
     Name(Kind, &'a str),
 }
 
-/// Whether a host vouches: what it says is its own choice.
+/// Whether a host vouches for the session: the host chooses the session's name.
 fn is_of_host(via: &str) -> bool {
     via.starts_with("host ")
 }
 
-/// Ends the oldest sessions, so that there is room for one more of this name and token.
+/// Ends the oldest sessions of this name and token to make room for a new session.
 fn end_oldest(connection: &mut dyn Connection, via: &str, name: &str) -> Result<(), DbError> {
     let end = |words: &str, most: u32| {
         format!(

@@ -1,7 +1,6 @@
-//! Top lists: of each day and figure the jobs with the largest values, and those with the smallest. They are kept as jobs
-//! come in, in the same transaction. A list of jobs sorted by a figure is read from them as far as they reach, whatever the
-//! number of rows ([`super::list`]). Of a job that was removed they may still tell: whoever reads them looks for its row.
-//! Absent here: questions.
+//! Top lists: of each day and figure the jobs with the largest and with the smallest values, kept in the transaction
+//! that adds the jobs. They serve lists of jobs sorted by a figure as far as they reach, at any number of rows
+//! ([`super::list`]). A list may still name a removed job: readers look for its row. Absent here: queries.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,8 +19,8 @@ const KEPT: usize = 512;
 /// A figure of which there are lists.
 struct Figure {
     column: &'static str,
-    /// Most jobs have none, or 0, and none has less. A list of the largest has only what is above 0 then, or each new job
-    /// would be a new first one.
+    /// Most jobs have 0 or no value, and no value is negative. The list of the largest then has only values above 0, or
+    /// each new job would rank first.
     often_zero: bool,
 }
 
@@ -33,7 +32,7 @@ const fn often_zero(column: &'static str) -> Figure {
     Figure { column, often_zero: true }
 }
 
-/// Their places are in the database: new ones come last.
+/// The database stores positions: append new figures.
 const FIGURES: [Figure; 23] = [
     figure("job"),
     figure("priority"),
@@ -96,7 +95,7 @@ impl Which {
         !self.ascending && FIGURES[self.figure].often_zero
     }
 
-    /// What the list has of a job with this value. No value is the smallest.
+    /// The list's key for this value; an absent value is the smallest.
     pub(super) fn listed(self, value: Option<f64>) -> Option<f64> {
         let value = value.filter(|value| !value.is_nan()).map(|value| value + 0.0);
         if self.ascending {
@@ -105,8 +104,7 @@ impl Which {
         value.filter(|value| !self.without_zero() || *value > 0.0)
     }
 
-    /// Jobs that are not in the list of the largest, however short it is; they are the last ones, in the order in which
-    /// they came in.
+    /// Condition on jobs that are never in the list of the largest; they rank last, in order of arrival.
     pub(super) fn unlisted(self) -> String {
         let column = self.column();
         if self.without_zero() { format!("jobs.{column} = 0") } else { format!("jobs.{column} IS NULL") }
@@ -165,9 +163,9 @@ fn unpack(from: &[u8]) -> Result<Vec<Entry>, DbError> {
 /// Lists of some days put together.
 #[derive(Debug)]
 pub(super) struct Reached {
-    /// Jobs, the first of all of them first.
+    /// Jobs in rank order.
     pub(super) entries: Vec<Entry>,
-    /// Up to this one no job is missing; `None`: none is missing at all.
+    /// No job is missing up to this entry; `None`: no job is missing at all.
     pub(super) reach: Option<Entry>,
 }
 
@@ -179,8 +177,8 @@ pub(super) struct OfDay {
 }
 
 impl OfDay {
-    /// Up to this one no job of the day is missing: another one may be right behind the last one of a full list. `None`:
-    /// none is missing at all.
+    /// No job of the day is missing up to this entry: a full list may lack the job right behind its last. `None`: no
+    /// job is missing at all.
     pub(super) fn reach(&self) -> Option<&Entry> {
         self.entries.last().filter(|_| self.entries.len() >= KEPT)
     }
@@ -198,7 +196,7 @@ pub(super) fn read_days(
     })
 }
 
-/// Reads a list of these days as one.
+/// Reads a list over several days, merged.
 pub(super) fn read(
     connection: &mut dyn Connection,
     which: Which,
@@ -211,12 +209,12 @@ pub(super) fn read(
         entries.retain(|entry| which.order(entry, &reach).is_le());
     }
     entries.sort_unstable_by(|one, other| which.order(one, other));
-    // A job may have the number of one that was removed, and that list may tell of it still.
+    // A job may have the number of a removed job that the list still names.
     entries.dedup();
     Ok(Reached { entries, reach })
 }
 
-/// What new jobs add.
+/// Additions of new jobs to lists.
 #[derive(Debug, Default)]
 pub(super) struct Added(BTreeMap<i64, Vec<Vec<Entry>>>);
 
@@ -234,13 +232,13 @@ impl Added {
         }
     }
 
-    /// Adds it to what is there.
+    /// Merges the additions into the stored lists.
     pub(super) fn write(self, connection: &mut dyn Connection) -> Result<(), DbError> {
         self.0.into_iter().try_for_each(|(day, lists)| write_day(connection, day, lists))
     }
 }
 
-/// Sorts a list, and leaves off what does not belong to it.
+/// Sorts a list and cuts it to its bound.
 fn cut(which: Which, list: &mut Vec<Entry>) {
     list.sort_unstable_by(|one, other| which.order(one, other));
     list.dedup();
@@ -248,7 +246,7 @@ fn cut(which: Which, list: &mut Vec<Entry>) {
 }
 
 fn write_day(connection: &mut dyn Connection, day: i64, mut lists: Vec<Vec<Entry>>) -> Result<(), DbError> {
-    // The row of the day is locked with this: two hubs write its lists one after the other.
+    // This locks the day's row: two hubs write its lists in turn.
     let lock = "INSERT INTO top_days (day, lasts) VALUES (?1, ?2) ON CONFLICT (day) DO UPDATE SET lasts = top_days.lasts \
                 RETURNING lasts";
     let lasts = connection.first(lock, &values![day, Vec::new()], |row| unpack(row.get(0)?))?;
@@ -346,8 +344,8 @@ fn read_figures(row: &Row) -> Result<Figures, DbError> {
     Ok(figures)
 }
 
-/// Removes lists of which no job is there any more: those of days before `first`, and those after `last`, which hosts with
-/// a wrong clock told of.
+/// Removes lists without jobs: of days before `first`, and of days after `last`, which came from hosts with a wrong
+/// clock.
 pub(super) fn remove_outside(
     connection: &mut dyn Connection,
     (first, last): (u64, u64),

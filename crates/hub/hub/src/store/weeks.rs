@@ -1,4 +1,4 @@
-//! A class by week and by host, from the sums by day; and its last jobs one by one. Absent here: what that means
+//! A class by week and by host, from the sums by day; and its last jobs singly. Absent here: conclusions
 //! ([`crate::drift`]).
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,12 +14,12 @@ use super::{Store, StoreError};
 /// The last so many weeks with jobs are looked at together.
 pub const LAST_WEEKS: usize = 2;
 
-/// The most hosts, those with the most jobs.
+/// The most hosts, by most jobs.
 const HOSTS_MAX: usize = 20;
 
-/// The most jobs of a class that are read one by one, the last ones,
+/// The most jobs read singly: the last of a class,
 const RUNS_MAX: u32 = 500;
-/// and of the classes of one name.
+/// and the last of all classes of a name.
 const NAMED_RUNS_MAX: u32 = 5_000;
 
 /// A class over some time.
@@ -29,7 +29,7 @@ pub struct Weeks {
     pub weeks: Vec<(u64, ClassRow)>,
     /// Jobs of the last weeks together.
     pub last: Option<ClassRow>,
-    /// By host, those with the most jobs first.
+    /// By host, the most jobs first.
     pub hosts: Vec<ClassRow>,
     /// Whether there are more hosts.
     pub more_hosts: bool,
@@ -50,7 +50,7 @@ pub struct ClassRun {
     pub ended_us: u64,
     /// The most memory that it held, in bytes.
     pub peak_bytes: u64,
-    /// What it claimed.
+    /// The requested memory, in bytes.
     pub claim_bytes: Option<u64>,
     /// How long it ran, in seconds.
     pub wall_s: f64,
@@ -59,11 +59,11 @@ pub struct ClassRun {
 }
 
 impl Store {
-    /// The jobs that are asked for as one class, by week. Days count whole. Those that ended later than a day from now do
-    /// not count: a clock was wrong, and they would be the last ones for as long as they are kept.
+    /// The jobs of the query as a class, by week. Days count whole. Ends more than a day ahead do not count: a clock
+    /// was wrong, and these jobs would stay the last for their whole retention.
     ///
     /// # Errors
-    /// When the database refuses, or it takes too long.
+    /// When the database refuses, or the time limit is reached.
     pub fn class_weeks(&self, query: &JobQuery) -> Result<Weeks, StoreError> {
         let latest_us = super::latest_us();
         let until_us = query.until_us.map_or(latest_us, |asked| asked.min(latest_us));
@@ -75,7 +75,7 @@ impl Store {
             }
             let last = found.weeks.len().saturating_sub(LAST_WEEKS);
             if let Some((since_us, _)) = found.weeks.get(last) {
-                // The first of these weeks may have begun before what is asked for.
+                // The first of these weeks may have begun before the query's start.
                 let since_us = query.since_us.map_or(*since_us, |asked| asked.max(*since_us));
                 let of_them = JobQuery { since_us: Some(since_us), ..query.clone() };
                 let mut together = by(connection, &of_them, |_| Ok(0))?;
@@ -102,7 +102,7 @@ fn begin_us(week: i64) -> u64 {
     u64::try_from(week * 7 - 3).unwrap_or(0) * DAY_US
 }
 
-/// Rows of sums over all hosts, put together by what follows from their day.
+/// Rows of sums over all hosts, merged by a key made from the day.
 fn by<K: Ord>(
     connection: &mut dyn Connection,
     query: &JobQuery,
@@ -121,8 +121,8 @@ fn by<K: Ord>(
     Ok(found)
 }
 
-/// By host, those with the most jobs first, and whether there are more. How figures are spread is most of what a row has,
-/// and is read of these hosts alone.
+/// By host, the most jobs first, and whether there are more. Spreads are most of a row's size, and are read of these
+/// hosts alone.
 fn by_host(connection: &mut dyn Connection, query: &JobQuery) -> Result<(Vec<ClassRow>, bool), DbError> {
     let (conditions, values) = query.day_conditions(connection.dialect(), true);
     let text = format!(
@@ -160,7 +160,7 @@ fn by_host(connection: &mut dyn Connection, query: &JobQuery) -> Result<(Vec<Cla
     Ok((hosts.into_iter().map(|(name, summed, _)| summed.row(name)).collect(), more))
 }
 
-/// The last jobs that ended well, the oldest first, whatever end is asked for.
+/// The last jobs that ended well, the oldest first, regardless of the query's ending.
 fn runs(connection: &mut dyn Connection, query: &JobQuery, most: u32) -> Result<Vec<ClassRun>, DbError> {
     let well = JobQuery { ending: Some(Ending::Succeeded), sort: None, ascending: false, ..query.clone() };
     let ids = list::latest(connection, &well, most)?;

@@ -41,10 +41,10 @@ fn beside(now: f64, before: f64) -> String {
     }
 }
 
-/// The head: for whom, about what, and that the text is UTF-8.
+/// The mail's head: recipient, subject, and UTF-8 as the encoding.
 ///
 /// # Errors
-/// When the address is none, so that no words of another head get in.
+/// When the address is invalid, so that it cannot inject header lines.
 pub fn headers(report: &Report, to: &str) -> Result<String, MailError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+');
     let good = to.split_once('@').is_some_and(|(user, host)| {
@@ -54,7 +54,7 @@ pub fn headers(report: &Report, to: &str) -> Result<String, MailError> {
     if !good || to.len() > 254 {
         return Err(MailError(to.to_owned()));
     }
-    // A head is ASCII; what is not stands in the text.
+    // Headers are ASCII; the text repeats the subject in full.
     let subject = format!("pinfold: week {} of {}", report.week, whose(&report.subject));
     let subject: String = subject.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' }).collect();
     Ok(format!(
@@ -134,7 +134,7 @@ fn line(ask: &Ask, what: &str, out: &mut String) {
     );
 }
 
-/// The week that a mail is about unless another is named: the last one that is over.
+/// The default week of a mail: the last full week.
 #[must_use]
 pub fn last(now_us: u64) -> Week {
     Week::of(now_us).before()

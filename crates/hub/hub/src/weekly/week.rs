@@ -1,4 +1,4 @@
-//! Weeks as ISO 8601 has them: from Monday on, UTC; the week of a year is the one that has its Thursday.
+//! Weeks by ISO 8601: from Monday on, UTC; a week belongs to the year of its Thursday.
 
 use jiff::civil::{Date, ISOWeekDate, Weekday, date};
 use jiff::{Span, Unit};
@@ -12,7 +12,7 @@ pub struct Week {
     monday: Date,
 }
 
-/// The first Monday after 1970 began, and the last one that is looked at.
+/// The first Monday of 1970, and the last Monday supported.
 const FIRST: Date = date(1970, 1, 5);
 const LAST: Date = date(2199, 12, 30);
 
@@ -22,7 +22,7 @@ impl Week {
         Self { monday: monday.clamp(FIRST, LAST) }
     }
 
-    /// The one that a moment is in.
+    /// The week of a moment.
     #[must_use]
     pub fn of(time_us: u64) -> Self {
         let days = i64::try_from(time_us / DAY_US).unwrap_or(i64::MAX);
@@ -56,13 +56,13 @@ impl Week {
         (from, from + 7 * DAY_US)
     }
 
-    /// The one before.
+    /// The previous week.
     #[must_use]
     pub fn before(self) -> Self {
         self.moved(-7)
     }
 
-    /// The one after.
+    /// The next week.
     #[must_use]
     pub fn after(self) -> Self {
         self.moved(7)

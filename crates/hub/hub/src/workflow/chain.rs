@@ -1,9 +1,9 @@
-//! What the time of a run went to, as far as times tell: hosts know nothing of which job waited for which, so each job
-//! of the chain is the one that ended last before the next was asked for, back from the job that ended last of all.
+//! The spending of a run's time, as far as times show: hosts do not know dependencies of jobs, so the predecessor of
+//! each job is the last job to end before its submission, from the last job of all backwards.
 
 use crate::store::RunJob;
 
-/// How far clocks of hosts may be apart for a job still to count as the one before, in microseconds.
+/// Tolerated difference of hosts' clocks between an end and the next submission, in microseconds.
 const SLACK_US: u64 = 1_000_000;
 
 /// A job of the chain.
@@ -11,7 +11,7 @@ const SLACK_US: u64 = 1_000_000;
 pub struct Link {
     /// Its place among the run's jobs.
     pub at: usize,
-    /// How long after the one before it was asked for, in seconds.
+    /// Time from the predecessor's end to the submission, in seconds.
     pub idle_s: f64,
     /// How long it waited to start.
     pub queued_s: f64,
@@ -30,14 +30,14 @@ pub struct Chain {
     pub idle_s: f64,
     /// In which its jobs waited to start.
     pub queued_s: f64,
-    /// In which they ran.
+    /// Running time, in seconds.
     pub ran_s: f64,
-    /// In which they were suspended.
+    /// Suspended time, in seconds.
     pub suspended_s: f64,
 }
 
 impl Chain {
-    /// That of jobs in the order of their ends.
+    /// The chain of jobs sorted by end.
     #[must_use]
     pub fn of(jobs: &[RunJob]) -> Self {
         let seconds = pinfold_proto::view::seconds;
@@ -110,7 +110,7 @@ pub(crate) mod tests {
 
     #[test]
     fn it_ends_whatever_the_times_say() {
-        // All at one moment, and jobs that end before they were asked for.
+        // All jobs at the same moment, and jobs that end before their submission.
         let mut jobs: Vec<RunJob> = (0..100).map(|_| job("r", "a", (7, 7, 7))).collect();
         jobs.push(RunJob { submitted_us: u64::MAX, ..job("r", "a", (7, 7, 8)) });
         assert!(Chain::of(&jobs).links.len() <= jobs.len());

@@ -1,5 +1,5 @@
-//! The steps of a run, each beside the same step of the runs before: what became slower or larger beyond what earlier
-//! runs differ by anyway. With fewer than [`RUNS_MIN`] earlier runs nothing is said but that.
+//! The steps of a run beside the same steps of earlier runs: steps slower or larger beyond the spread of earlier runs.
+//! With fewer than [`RUNS_MIN`] earlier runs there is no verdict.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use crate::store::{RunDetail, RunJob};
 /// Fewer earlier runs say too little of how much runs differ.
 pub const RUNS_MIN: usize = 3;
 
-/// What a run has to be off by, in spreads of the earlier runs, and what such a spread is at least, as a part of the
-/// middle: less than a tenth is never called a change.
+/// The deviation of a changed run, in spreads of the earlier runs, and the least spread as a part of the median: a
+/// deviation below a tenth is never a change.
 const SPREADS: f64 = 3.0;
 const SPREAD_MIN: f64 = 0.1 / SPREADS;
 
@@ -20,7 +20,7 @@ pub enum Change {
     TooFew,
     /// As before.
     Within,
-    /// Above what earlier runs differ by.
+    /// Above the spread of earlier runs.
     More,
     /// Below.
     Less,
@@ -44,7 +44,7 @@ impl Change {
 pub struct Before {
     /// The smallest.
     pub low: f64,
-    /// The middle one.
+    /// The median.
     pub middle: f64,
     /// The largest.
     pub high: f64,
@@ -55,9 +55,9 @@ pub struct Before {
 pub struct Figure {
     /// In this run; `None`: no job ended well.
     pub now: Option<f64>,
-    /// In the earlier ones; `None`: there is none.
+    /// The figure in the earlier runs; `None`: no earlier run has a value.
     pub before: Option<Before>,
-    /// What that means.
+    /// The verdict.
     pub change: Change,
 }
 
@@ -70,9 +70,9 @@ pub struct Step {
     pub jobs: usize,
     /// Of these, how many did not end well.
     pub failed: usize,
-    /// Earlier runs that have it with jobs that ended well, and how many such jobs.
+    /// Earlier runs in which jobs of the step ended well.
     pub earlier_runs: usize,
-    /// Those jobs.
+    /// Jobs of the step that ended well in earlier runs.
     pub earlier_jobs: usize,
     /// How long a job ran, without the time in which it was suspended, in seconds.
     pub ran_s: Figure,
@@ -80,13 +80,13 @@ pub struct Step {
     pub peak_bytes: Figure,
     /// Cores that its jobs had, in hours.
     pub core_h: f64,
-    /// Memory that they claimed times time, in GiB times hours.
+    /// Requested memory times time, in GiB times hours.
     pub claimed_gibh: f64,
-    /// How long they waited to start, in hours.
+    /// Waiting time in hours.
     pub queued_h: f64,
 }
 
-/// The middle one, or the mean of the two in the middle; of nothing nothing.
+/// The median; of an even count the mean of the middle two; `None` of no values.
 fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let count = values.len();
@@ -103,7 +103,7 @@ fn figure(now: &[&RunJob], earlier: &[Vec<&RunJob>], of: fn(&RunJob) -> f64) -> 
     beside(middle_of(now, of), earlier.iter().filter_map(|jobs| middle_of(jobs, of)).collect())
 }
 
-/// A median beside earlier ones: whether it is off by more than these differ by anyway.
+/// Compares a median with earlier medians and their spread.
 #[must_use]
 pub fn beside(now: Option<f64>, mut medians: Vec<f64>) -> Figure {
     let Some(middle) = median(&mut medians) else {
@@ -113,7 +113,7 @@ pub fn beside(now: Option<f64>, mut medians: Vec<f64>) -> Figure {
     let change = match now {
         Some(now) if medians.len() >= RUNS_MIN => {
             let off: &mut Vec<f64> = &mut medians.iter().map(|median| (median - middle).abs()).collect();
-            // 1.4826 deviations of this kind are one standard deviation.
+            // The factor 1.4826 makes a median absolute deviation a standard deviation.
             let spread = median(off).unwrap_or(0.0) * 1.4826;
             let spread = spread.max((before.high - before.low) / 2.0).max(middle * SPREAD_MIN);
             match now - middle {
@@ -132,7 +132,7 @@ fn precise(number: u64) -> f64 {
     number as f64
 }
 
-/// The steps of a run, those with the most core hours first.
+/// The steps of a run, the most core hours first.
 #[must_use]
 pub fn of(detail: &RunDetail) -> Vec<Step> {
     let mut now: BTreeMap<&str, Vec<&RunJob>> = BTreeMap::new();

@@ -1,6 +1,6 @@
-//! PostgreSQL: several hubs may serve one database. Connections are made as they are needed, and anew after the server was
-//! away; a transaction that was cut off is not begun again by itself, for nobody knows whether it was done: hosts hand a
-//! bundle over again, and nothing counts twice.
+//! PostgreSQL: several hubs may share a database. Connections are made on demand, and anew after an outage of the
+//! server. An interrupted transaction is not retried here, for its outcome is unknown: hosts send the bundle again, and
+//! repeated parts do not count twice.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -26,8 +26,8 @@ pub(in super::super) use self::address::{Address, address, name_of};
 const READERS: usize = 4;
 const WRITERS: usize = 3;
 
-/// Whatever the server's configuration says: what is acknowledged outlives a power cut, and the loss of the server where it
-/// has a synchronous standby. A wait for that standby is not cut short by a timeout: it would look like a success.
+/// Overrides the server's configuration: acknowledged changes outlive a power cut, and with a synchronous standby the
+/// loss of the server. No timeout cuts the wait for the standby short: an expired wait would look like a success.
 const LASTING: &str = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') \
                        IN ('off', 'local', 'remote_write'); SET LOCAL statement_timeout = 0";
 
@@ -93,7 +93,7 @@ impl Pool {
         Self { places: (0..places).map(|_| Mutex::default()).collect(), next: AtomicUsize::new(0) }
     }
 
-    /// One that nobody works with. After a panic it is as good as before: its connection is gone.
+    /// A free connection. After a panic its place is reusable: the connection is gone.
     fn free(&self) -> Option<MutexGuard<'_, Option<Open>>> {
         self.places.iter().find_map(|place| match place.try_lock() {
             Ok(place) => Some(place),
@@ -136,13 +136,13 @@ impl Postgres {
         Ok(database)
     }
 
-    /// What the database takes on the server's disk.
+    /// Size of the database on the server's disk, in bytes.
     pub(in super::super) fn bytes(&self) -> Result<u64, DbError> {
         let measure = "SELECT pg_database_size(current_database())";
         Ok(self.read(|connection| connection.first(measure, &[], |row| row.get(0)))?.unwrap_or(0))
     }
 
-    /// Reads, all as of one moment. Each question takes a bounded time, and the last one begins within as long.
+    /// Reads from a single snapshot. Each query's time is bounded, and the last query begins within the same bound.
     pub(in super::super) fn read<T>(
         &self,
         ask: impl FnOnce(&mut dyn Connection) -> Result<T, DbError>,
@@ -155,7 +155,7 @@ impl Postgres {
         })
     }
 
-    /// The first row that answers one question, without a transaction around it: once to the server and back.
+    /// The first row of a query, without a transaction: a single round trip to the server.
     pub(in super::super) fn first<T>(
         &self,
         text: &str,
@@ -176,14 +176,14 @@ impl Postgres {
         found
     }
 
-    /// Whether there are several servers, and the one that takes changes waits for none of the others.
+    /// Whether there are several servers, and the primary waits for no standby.
     pub(in super::super) fn is_alone(&self) -> Result<bool, DbError> {
         let ask = "SELECT current_setting('synchronous_standby_names')";
         Ok(self.address.servers() > 1
             && self.first(ask, &[], |row| row.get::<String>(0))?.is_some_and(|names| names.is_empty()))
     }
 
-    /// Writes in one transaction. `for_hosts`: only as far as hosts may fill the database.
+    /// Writes in a transaction. `for_hosts`: refused beyond the part of the database that hosts may fill.
     pub(in super::super) fn write<T, E: From<DbError>>(
         &self,
         for_hosts: bool,
@@ -195,7 +195,7 @@ impl Postgres {
         self.within(&self.writers, &format!("BEGIN; {LASTING}"), |open| change(open))
     }
 
-    /// Whether hosts have filled what they may: all but a sixteenth.
+    /// Whether hosts have filled their part: all but a sixteenth.
     fn is_full(&self) -> Result<bool, DbError> {
         let Some(most) = self.max_bytes else { return Ok(false) };
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,7 +232,7 @@ impl Postgres {
         }
     }
 
-    /// A connection in a transaction. One that was left from before and is dead by now is replaced.
+    /// A connection in a transaction. A dead pooled connection is replaced.
     fn begun(&self, open: Option<Open>, begin: &str) -> Result<Open, DbError> {
         if let Some(mut open) = open
             && open.client.batch_execute(begin).is_ok()
@@ -340,7 +340,7 @@ impl ToSql for Value {
             (Self::Whole(number), &Type::INT4) => i32::try_from(*number)?.to_sql(of, out),
             (Self::Whole(number), &Type::FLOAT8) => (*number as f64).to_sql(of, out),
             (Self::Real(number), &Type::FLOAT8) => number.to_sql(of, out),
-            // The one sign that PostgreSQL keeps in no text.
+            // PostgreSQL cannot store NUL in text.
             (Self::Text(text), _) if text.contains('\0') => text.replace('\0', "\u{fffd}").to_sql(of, out),
             (Self::Text(text), _) => text.to_sql(of, out),
             (Self::Blob(bytes), _) => bytes.to_sql(of, out),

@@ -1,6 +1,6 @@
-//! SQLite in one file: one connection writes, a few read beside it. What a transaction changed is on disk when it is over.
-//! What is written goes into a log first, and from there into the file; while readers overlap, the log is not begun anew,
-//! so that beyond a bound they are kept out for a moment.
+//! SQLite in a file: a single connection writes, a few read beside it. A committed transaction is on disk. Writes go to
+//! the log first, and from there to the file; overlapping readers prevent a restart of the log, so that beyond a bound
+//! new readers wait briefly.
 
 mod readers;
 
@@ -22,7 +22,7 @@ const READERS: usize = 4;
 /// The most pages of a bounded database that hosts cannot fill: 4 MiB.
 const PAGES_KEPT_MAX: i64 = 1_024;
 
-/// The longest log, in bytes, before readers are kept out; and what is left of it on disk where it is begun anew.
+/// The longest log before readers have to wait, and its size on disk after a restart, in bytes.
 const LOG_MAX_BYTES: u64 = 256 << 20;
 const LOG_KEPT_BYTES: i64 = 64 << 20;
 
@@ -92,7 +92,7 @@ impl Sqlite {
         })
     }
 
-    /// What it takes on disk, without its log.
+    /// Size on disk without the log, in bytes.
     pub(in super::super) fn bytes(&self) -> Result<u64, DbError> {
         let connection = self.readers.take(Instant::now() + QUESTION_MAX)?;
         let count = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -112,7 +112,7 @@ impl Sqlite {
         answer
     }
 
-    /// Writes in one transaction. `for_hosts`: only as far as hosts may fill the database.
+    /// Writes in a transaction. `for_hosts`: refused beyond the part of the database that hosts may fill.
     pub(in super::super) fn write<T, E: From<DbError>>(
         &self,
         for_hosts: bool,
@@ -123,7 +123,7 @@ impl Sqlite {
         let done = within(&mut writer, |connection| {
             let done = change(connection)?;
             if let Some(most) = most {
-                // What was removed counts no more.
+                // Free pages do not count.
                 let mut count = |text: &str| connection.first(text, &[], |row| row.get::<i64>(0));
                 let pages = count("PRAGMA page_count")?.unwrap_or(0);
                 if pages - count("PRAGMA freelist_count")?.unwrap_or(0) > most {
@@ -167,7 +167,7 @@ fn within<T, E: From<DbError>>(
     Ok(done)
 }
 
-/// A connection whose holder panicked is as good as before: its transaction was rolled back.
+/// A connection is reusable after its holder's panic: its transaction was rolled back.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -179,7 +179,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<rusqlite::Connection, DbErro
     if !flags.contains(OpenFlags::SQLITE_OPEN_READ_ONLY) {
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update_and_check(None, "journal_size_limit", LOG_KEPT_BYTES, |_| Ok(()))?;
-        // A host forgets what is acknowledged, so that it has to outlive a power cut.
+        // A host forgets acknowledged bundles, so they have to outlive a power cut.
         connection.pragma_update(None, "synchronous", "full")?;
     }
     connection.pragma_update(None, "foreign_keys", "on")?;
@@ -187,7 +187,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<rusqlite::Connection, DbErro
     Ok(connection)
 }
 
-/// Bounds the database, and says how many pages hosts may fill: the rest is for signing in and revoking although they did.
+/// Bounds the database, and returns the pages for hosts: the rest is for signing in and revoking when full.
 fn bound(connection: &rusqlite::Connection, max_bytes: u64) -> Result<i64, DbError> {
     let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     let pages = (i64::try_from(max_bytes).unwrap_or(i64::MAX) / page.max(1)).max(1);

@@ -71,7 +71,7 @@ impl Row {
     }
 }
 
-/// What a value is read as.
+/// A type that a value can be read as.
 pub(in super::super) trait FromValue<'a>: Sized {
     /// For errors.
     const NAME: &'static str;

@@ -1,5 +1,5 @@
-//! Jobs of which a condition holds that holds of few: top lists name them. Sorted by their end they are looked for a day
-//! after the other, until there are enough.
+//! Jobs by a condition that few jobs meet, found by top lists. Sorted by end, the jobs are looked up day by day until
+//! there are enough.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use super::numbers::{LOOKED_FOR, each_of};
 use super::{Asked, Source, Way};
 
 impl Asked<'_> {
-    /// Jobs of which a condition holds that holds of few; `None`: top lists do not tell of such a one.
+    /// Jobs by a condition that few jobs meet; `None`: top lists cover no condition of the query.
     pub(super) fn by_conditions(
         self,
         connection: &mut dyn Connection,
@@ -22,7 +22,7 @@ impl Asked<'_> {
         } else {
             let ids: Vec<i64> =
                 days.iter().flat_map(|day| day.entries.iter().map(|entry| entry.job)).collect();
-            // One that no job has, if there are none.
+            // The unused number 0, if no job matches.
             self.sorted(connection, Source::Numbers(if ids.is_empty() { &[0] } else { &ids }))?
         };
         Ok(Some((ids, Way::Tops)))
@@ -57,7 +57,7 @@ impl Asked<'_> {
         Ok(None)
     }
 
-    /// Those of these jobs that are asked for, by their end.
+    /// The listed jobs that match the query, by end.
     fn by_day(self, connection: &mut dyn Connection, mut days: Vec<OfDay>) -> Result<Vec<i64>, DbError> {
         days.sort_unstable_by_key(|day| if self.query.ascending { day.day } else { -day.day });
         let (mut ids, mut rest) = (Vec::new(), &days[..]);
@@ -78,7 +78,7 @@ impl Asked<'_> {
         Ok(self.page(ids))
     }
 
-    /// Those of some days, in their order.
+    /// The matching listed jobs of some days, in order.
     fn ended_in(self, connection: &mut dyn Connection, days: &[OfDay]) -> Result<Vec<i64>, DbError> {
         let dialect = connection.dialect();
         let (conditions, values) = self.query.conditions(dialect, true);
@@ -92,7 +92,7 @@ impl Asked<'_> {
         let mut found: Vec<(u64, i64)> = Vec::new();
         each_of(connection, &numbers, (&text, &values), &mut |row| {
             let (ended_us, number): (u64, i64) = (row.get(0)?, row.get(1)?);
-            // Another job, of another day, may have the number of one that was removed.
+            // Another job, of another day, may have the number of a removed job.
             let day = i64::try_from(ended_us / DAY_US).unwrap_or(i64::MAX);
             if listed.contains(&(number, day)) {
                 found.push((ended_us, number));

@@ -1,4 +1,4 @@
-//! Rows that are found by their numbers, many at a time. Absent here: which ones.
+//! Rows found by number, many at a time. Absent here: the choice of numbers.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ pub(super) const LOOKED_FOR: [usize; 2] = [256, 1_024];
 /// The question for rows of which these are the places of the numbers.
 type Text<'a> = &'a dyn Fn(&str) -> String;
 
-/// Reads the rows of these numbers. `text` is the question for some of them, by their places, which are behind those of
+/// Reads the rows of these numbers. `text` makes the SQL for a batch from its placeholders, which follow the places of
 /// `values`.
 pub(in super::super) fn each_of(
     connection: &mut dyn Connection,
@@ -38,7 +38,7 @@ pub(in super::super) fn each_of(
     Ok(())
 }
 
-/// Numbers as a question has them.
+/// Numbers as SQL text.
 pub(super) fn words_of(numbers: &[i64]) -> String {
     numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -1,5 +1,5 @@
-//! Counts by range, for many sketches added up: they take as little memory as their ranges need, and adding to them is fast
-//! where most ranges between the lowest and the highest have some. Absent here: what a range is.
+//! Counts by range, for many merged sketches: memory only for the ranges used, and fast addition when most ranges
+//! between the lowest and the highest are used. Absent here: the ranges' meaning.
 
 /// Counts by range.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ impl Counts {
                 let below = (*lowest - first) as usize;
                 let wanted = (below + places.len()).max((range - first) as usize + 1);
                 if wanted > places.len() && wanted > 4 * (*used + 1) {
-                    // One that is far from the others does not make places of all between.
+                    // A distant range must not allocate all places between.
                     *self = Self::Few(self.pairs().collect());
                     return self.add(range, count);
                 }
@@ -53,7 +53,7 @@ impl Counts {
         }
     }
 
-    /// Ranges that have some and their counts, the lowest first.
+    /// Nonzero ranges with their counts, the lowest first.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (u32, u64)> {
         let (few, most, lowest) = match self {
             Self::Few(pairs) => (&pairs[..], &[][..], 0),
@@ -63,7 +63,7 @@ impl Counts {
         few.iter().copied().chain(most.filter(|(_, count)| *count > 0))
     }
 
-    /// What they take in memory.
+    /// Their memory in bytes.
     pub(super) const fn bytes(&self) -> usize {
         match self {
             Self::Few(pairs) => size_of::<(u32, u64)>() * pairs.len(),
@@ -72,7 +72,7 @@ impl Counts {
     }
 }
 
-/// The same with a place for each range, if half of them have some.
+/// The dense form with a place for each range, if half the ranges are used.
 fn most(pairs: &[(u32, u64)]) -> Option<Counts> {
     let (lowest, highest) = (pairs.first()?.0, pairs.last()?.0);
     let ranges = (highest - lowest) as usize + 1;
@@ -100,7 +100,7 @@ mod tests {
         for (from, width) in [(0, 3), (990, 20), (0, 900), (300, 100)] {
             let (mut counts, mut want) = (Counts::default(), BTreeMap::<u32, u64>::new());
             for round in 0..600u32 {
-                // Now and then one that is far away.
+                // Now and then a distant range.
                 let range = if round % 97 == 0 { draw(2_000) } else { from + draw(width) };
                 let count = u64::from(1 + draw(5));
                 counts.add(range, count);

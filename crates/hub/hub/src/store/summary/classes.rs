@@ -7,25 +7,25 @@ use super::super::db::{Connection, DbError, Row};
 use super::super::query::JobQuery;
 use super::Summed;
 
-/// Classes as they are put together.
+/// Classes during aggregation.
 #[derive(Default)]
 pub(super) struct Classes {
     classes: BTreeMap<String, Summed>,
-    /// So many of them at most.
+    /// Bound on the number of classes.
     most: usize,
     bytes: usize,
     bytes_max: usize,
-    /// The names that count and their places, the first one first; `None`: all names.
+    /// Ranks of the counted names, from 0; `None`: all names count.
     ranks: Option<BTreeMap<String, usize>>,
 }
 
 impl Classes {
-    /// Of all names, up to so many, whose sums take so many bytes at most.
+    /// For all names, with bounds on the number of classes and the bytes of their sums.
     pub(super) fn of_all(most: usize, bytes_max: usize) -> Self {
         Self { most, bytes_max, ..Self::default() }
     }
 
-    /// Of these names, as many of the first ones as the bytes are enough for.
+    /// For these names, as many of the first as the bytes allow.
     pub(super) fn of_ranks(ranks: BTreeMap<String, usize>, bytes_max: usize) -> Self {
         Self { most: ranks.len(), bytes_max, ranks: Some(ranks), ..Self::default() }
     }
@@ -34,7 +34,7 @@ impl Classes {
         self.classes
     }
 
-    /// Reads them. Whether none is left out: of all names there may be too many, and of ranked ones the last go.
+    /// Reads the classes. Returns whether all fit: too many names end the reading, ranked names lose the last ranks.
     pub(super) fn read(
         &mut self,
         connection: &mut dyn Connection,
@@ -54,7 +54,7 @@ impl Classes {
         Ok(within)
     }
 
-    /// One more row. Whether there is room for all so far.
+    /// Adds a row. Returns whether all classes fit so far.
     fn add(&mut self, row: &Row) -> Result<bool, DbError> {
         let name: &str = row.get(0)?;
         if let Some(ranks) = &self.ranks
@@ -78,7 +78,7 @@ impl Classes {
         Ok(within)
     }
 
-    /// Leaves out those with the last ranks until what is left takes as little as it may. One is always left.
+    /// Drops the last ranks until the sums fit; the first rank always stays.
     fn shrink(&mut self) {
         let Some(ranks) = &self.ranks else { return };
         while self.bytes > self.bytes_max && self.most > 1 {
@@ -89,7 +89,7 @@ impl Classes {
     }
 }
 
-/// The names of so many classes, those with the most unused memory, and their places among these.
+/// Names of the classes with the most unused memory, with their ranks.
 pub(super) fn most_wasteful(
     connection: &mut dyn Connection,
     query: &JobQuery,

@@ -1,21 +1,21 @@
-//! What waits to be written, in the order in which it came: whoever finds nobody writing writes for all. One host has few
-//! places, so that many bundles of one do not keep those of others waiting.
+//! The queue of messages to write, in order of arrival: a sender that finds no thread writing writes for all senders. A
+//! host has few places, so that its many bundles do not delay other hosts' bundles.
 //!
-//! Owner of state: those that wait. Absent here: how it is written.
+//! Owner of state: the queue. Absent here: the writing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::{Outcome, Sent, StoreError};
 
-/// The most that one transaction writes: of hosts, and of parts.
+/// The most messages and parts in a transaction.
 const SENT_AT_ONCE: usize = 128;
 const PARTS_AT_ONCE: usize = 1_024;
 
-/// The most that one host has in the line: more of it waits beside, so that others come next.
+/// The most messages of a host in the queue: its further messages wait beside the queue, so that other hosts come next.
 const OF_A_HOST: usize = 2;
 
-/// Those that wait to be written, and what became of those that were.
+/// Waiting messages, and the outcomes of written messages.
 #[derive(Debug, Default)]
 pub(in super::super) struct Line {
     state: Mutex<State>,
@@ -29,17 +29,17 @@ struct State {
     /// How many wait beside the line for a place in it.
     beside: usize,
     done: HashMap<u64, Outcome>,
-    /// Whether somebody writes.
+    /// Whether a thread writes.
     writing: bool,
 }
 
 impl State {
-    /// Whether one more of this host may stand in the line.
+    /// Whether the queue has a place for another message of this host.
     fn has_place(&self, host: i64) -> bool {
         self.waiting.values().filter(|sent| sent.host().0 == host).count() < OF_A_HOST
     }
 
-    /// The first ones, as many as one transaction writes.
+    /// The first messages, as many as a transaction writes.
     fn batch(&mut self) -> Vec<(u64, Sent)> {
         let (mut batch, mut parts) = (Vec::new(), 0);
         while let Some(next) = self.waiting.first_entry() {
@@ -53,7 +53,7 @@ impl State {
     }
 }
 
-/// Whoever writes; when this is dropped, also by a panic, another one may.
+/// The writer's role; a drop, also by a panic, frees it for another thread.
 struct Writing<'a>(&'a Line);
 
 impl Drop for Writing<'_> {
@@ -68,10 +68,10 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has it written: by whoever writes next, which may be this thread.
+    /// Waits until the next writer, possibly this thread, has written the message.
     pub(super) fn pass(&self, sent: Sent, write: impl Fn(&[Sent]) -> Vec<Outcome>) -> Outcome {
         let mut state = self.state();
-        // Those of it in the line have threads of their own, by which they are written.
+        // The host's messages in the queue have threads of their own that get them written.
         while !state.has_place(sent.host().0) {
             state.beside += 1;
             state = self.written.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -17,7 +17,7 @@ const SILENT_MAX: Duration = Duration::from_secs(10);
 const ASKED_EVERY: Duration = Duration::from_secs(2);
 const ASKED: u32 = 3;
 
-/// What libpq and this have where nothing is said.
+/// The default of libpq and of this program.
 const IDLE_DEFAULT: Duration = Duration::from_secs(2 * 3_600);
 
 /// Where Debian's server listens.
@@ -38,7 +38,7 @@ impl Address {
     }
 }
 
-/// An address without what this program reads itself, and that.
+/// An address without the parameters that this program reads itself, and these parameters.
 struct Divided {
     rest: String,
     sslmode: Option<String>,
@@ -46,7 +46,7 @@ struct Divided {
 }
 
 fn divided(url: &str) -> Result<Divided, String> {
-    // A password may have any sign but this one.
+    // A password may have any character but `@`.
     let user = url.find('@').map_or(0, |at| at + 1);
     let query = url[user..].find('?').map_or(url.len(), |at| user + at);
     let mut divided = Divided { rest: url[..query].to_owned(), sslmode: None, sslrootcert: None };
@@ -107,7 +107,7 @@ pub(in super::super::super) fn address(url: &str) -> Result<Address, String> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_MAX);
     }
-    // A server whose machine is gone says nothing at all.
+    // A server on a dead machine sends nothing at all.
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(SILENT_MAX);
     }
@@ -129,7 +129,7 @@ pub(in super::super::super) fn address(url: &str) -> Result<Address, String> {
     let address = Address { config, tls };
     Ok(match address.servers() {
         0 | 1 => address,
-        // One of them takes changes, which one may differ.
+        // The primary among them may change.
         _ => {
             let Address { mut config, tls } = address;
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
@@ -194,7 +194,7 @@ fn elsewhere(config: &Config) -> Option<String> {
     })
 }
 
-/// Which database it is, without what is secret in its address.
+/// The database's name for messages, without the secrets of its address.
 pub(in super::super::super) fn name_of(url: &str) -> String {
     let Ok(config) =
         divided(url).map_err(drop).and_then(|divided| divided.rest.parse::<Config>().map_err(drop))

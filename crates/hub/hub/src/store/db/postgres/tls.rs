@@ -1,5 +1,5 @@
-//! TLS to a server: it is the one that the address names, or nothing is said to it. Its certificate is for that name, and signed
-//! by an authority of the file that the address names, and by no other.
+//! TLS to a server: only the server named by the address gets data. Its certificate must be for that name, and signed
+//! by an authority in the file that the address names.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Whose certificates are believed.
+/// The trusted certificates.
 #[derive(Clone)]
 pub(super) struct Tls(TlsConnector);
 
@@ -56,7 +56,7 @@ impl MakeTlsConnect<Socket> for Tls {
     }
 }
 
-/// One connection to be made.
+/// A connection to make.
 pub(super) struct Connect {
     connector: TlsConnector,
     host: ServerName<'static>,

@@ -19,7 +19,7 @@ pub(super) struct Readers {
 
 #[derive(Debug)]
 struct State {
-    /// Places of those that are free.
+    /// Indexes of free connections.
     free: Vec<usize>,
     /// Whether none may be taken now.
     kept_out: bool,
@@ -54,7 +54,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Questions are kept out; when this is dropped, also by a panic, they go on.
+/// Keeps queries out; a drop, also by a panic, readmits them.
 struct KeptOut<'a>(&'a Readers);
 
 impl Drop for KeptOut<'_> {
@@ -81,14 +81,14 @@ impl Readers {
         Some(state)
     }
 
-    /// The next one that is free.
+    /// Takes the next free connection.
     pub(super) fn take(&self, until: Instant) -> Result<Taken<'_>, DbError> {
         let free = self.wait(until, |state| !state.kept_out && !state.free.is_empty());
         let at = free.and_then(|mut state| state.free.pop()).ok_or(DbError::TooLong)?;
         Ok(Taken { readers: self, at, connection: lock(&self.connections[at]) })
     }
 
-    /// Does something while no connection is taken; `None`: they are not free in time.
+    /// Runs `work` while no connection is taken; `None`: the connections are not free in time.
     pub(super) fn kept_out<T>(&self, until: Instant, work: impl FnOnce() -> T) -> Option<T> {
         lock(&self.state).kept_out = true;
         let _kept_out = KeptOut(self);
