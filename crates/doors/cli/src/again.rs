@@ -28,7 +28,7 @@ pub(crate) enum Prints {
     Text,
     /// JSON, or a table for programs.
     Data,
-    /// Nothing: it writes a file.
+    /// No text: the look writes a file.
     Nothing,
 }
 
@@ -38,7 +38,7 @@ impl Prints {
         if is_text { Self::Text } else { Self::Data }
     }
 
-    /// The same where no file is written instead.
+    /// As [`Self::of`], or nothing if a file is written.
     pub(crate) fn to(file: Option<&PathBuf>, is_text: bool) -> Self {
         file.map_or(Self::of(is_text), |_| Self::Nothing)
     }
@@ -73,7 +73,7 @@ impl Again {
         self.look(LEAST_HERE, prints, look)
     }
 
-    /// The same, of other hosts.
+    /// As [`Self::here`], of other hosts.
     ///
     /// # Errors
     /// As of [`Again::here`].
@@ -126,7 +126,7 @@ pub(crate) fn until_next_here(interval: Duration) -> Result<bool, Failure> {
     Ok(until_next(interval.max(LEAST_HERE)))
 }
 
-/// The same, of other hosts.
+/// As [`until_next_here`], of other hosts.
 ///
 /// # Errors
 /// As of [`until_next_here`].

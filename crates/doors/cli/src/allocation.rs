@@ -43,7 +43,7 @@ impl Manager {
             || (job.is_some() && job == value("PINFOLD_JOB_ID"))
     }
 
-    /// All of them are there in a job of its.
+    /// The variables that each of its jobs has.
     fn variables(self) -> &'static [&'static str] {
         match self {
             Self::Slurm => &["SLURM_JOB_ID"],
@@ -53,7 +53,7 @@ impl Manager {
     }
 }
 
-/// That of this process.
+/// The allocation of this process.
 pub(crate) fn own() -> Option<Allocation> {
     static OWN: OnceLock<Option<Allocation>> = OnceLock::new();
     // Inside a job of pinfold, PUs and memory come from pinfold.
@@ -95,7 +95,8 @@ fn read(
             let config = value("SGE_JOB_SPOOL_DIR").map(|path| PathBuf::from(path).join("config"));
             let config = config.and_then(|path| file(&path)).unwrap_or_default();
             memory_bytes = grid_memory(&config);
-            // It binds by affinity, unless it was told to leave that to the job. The variable may come from elsewhere.
+            // Grid Engine binds by affinity, unless told to leave binding to the job. The variable may come from
+            // elsewhere.
             if setting(&config, "binding").is_some_and(|binding| binding.starts_with("env_")) {
                 let named = text("SGE_BINDING").and_then(|list| listed(&list));
                 cpus = within(cpus, named);

@@ -182,7 +182,7 @@ struct Batch {
     tries: u32,
     halt: Option<Halt>,
     failures: u32,
-    /// Whether it gave up (`--halt`).
+    /// Whether the batch gave up (`--halt`).
     halted: bool,
     /// When lines that were told to end and run on are killed.
     kill_at: Option<Instant>,
@@ -206,8 +206,7 @@ impl Batch {
         let (mut keeper, welcome) = plan.keeper(dial, &proxy::HEARD, 0, None)?;
         welcome.warnings.iter().for_each(|warning| crate::print::say(&format!("warning: {warning}")));
         let slots = usize::try_from(welcome.slots).unwrap_or(1);
-        // As many children wait ready-made as may be started at once, so that a slot that falls free is
-        // filled without a round trip.
+        // A ready child for each job that may start at once, so that a free slot is filled without a round trip.
         keeper.set_prefork(if work.lines.borrow().name_slots() { 0 } else { slots.clamp(1, 64) + 2 });
         let of_slots = work.slots.clone();
         let slot = move |ticket| ("PINFOLD_SLOT".to_owned(), of_slots.borrow_mut().of(ticket).to_string());
@@ -409,7 +408,7 @@ impl Batch {
             Told::Found { another: true } => {
                 self.progress.note("another daemon is there instead; waiting jobs wait there from now on");
             }
-            // It asks for none.
+            // A batch asks for no reasons.
             Told::Why(_) => {}
         }
     }

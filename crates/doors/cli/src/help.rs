@@ -34,7 +34,7 @@ pub(crate) fn tree() -> Command {
     let whole = SHORT.iter().fold(Cli::command(), |tree, (name, _)| tree.mut_subcommand(name, with_helps));
     let whole = whole.arg(help_option(HELP_ALL, "Print help with all commands"));
     let whole = with_rules(whole);
-    // They stand below `admin`; the spelling without it goes on being read.
+    // Commands below `admin`; the spelling without `admin` goes on being read.
     AdminCommand::names()
         .into_iter()
         .fold(whole, |tree, name| tree.mut_subcommand(name, |command| command.hide(true)))
@@ -50,7 +50,7 @@ fn with_rules(command: Command) -> Command {
     command.mut_args(named).mut_subcommands(with_rules)
 }
 
-/// Both helps are of the compact form: the other has five lines an option.
+/// Both helps are in the compact form: the long form has five lines an option.
 fn with_helps(command: Command) -> Command {
     let bare = command.disable_help_flag(true).mut_args(|arg| match arg.is_positional() {
         true => arg.help_heading(None),

@@ -282,7 +282,7 @@ fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     check_free(&dir, &own)?;
     let settings = known(&args.url, &args.token, "host")?;
     let settings = Settings { daemon: Some(own), ..settings };
-    // So that the hub knows users by a voucher of this host's daemon.
+    // The hub then knows users by a voucher of this host's daemon.
     let made = |url: &str| {
         let voucher = identity::vouch(&mut daemon, url, JOIN);
         let failed = |failure: Failure| ClientError::Identity(failure.message);

@@ -208,7 +208,7 @@ pub(crate) fn environment() -> Environment {
     Environment::inherited(&successor::OWN)
 }
 
-/// The same without these variables as well.
+/// As [`environment`], without these variables too.
 pub(crate) fn environment_without(names: &[&str]) -> Environment {
     Environment::inherited(&[&successor::OWN, names].concat())
 }

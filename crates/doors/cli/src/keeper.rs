@@ -49,15 +49,16 @@ pub(crate) enum Told {
     Ended { ticket: u64, reaped: Reaped, at: Instant },
     /// Its end is on disk; the job is done with.
     Recorded { ticket: u64, suspended_us: u64, memory_peak_bytes: u64, end: Option<End> },
-    /// It was ended for others, not by itself, and waits again.
+    /// Its command was ended for other jobs' sake, and the job waits again.
     Again { ticket: u64, reason: String },
-    /// It was refused or struck off before it ran; the job is done with. Whether a daemon knows that job and tells why.
+    /// The job was refused or struck off before it ran, and is done with. `known`: a daemon knows the job and tells
+    /// why.
     Refused { ticket: u64, reason: String, code: ErrorCode, known: bool },
     /// A signal for this process, other than a child's end.
     Signal(Arrived),
     /// The daemon is gone; it is being looked for.
     Lost,
-    /// It has been away for some time, and only the user or service that started it can bring it back.
+    /// The daemon has been away for some time, and only the user or service that started it can bring it back.
     Away,
     /// A daemon is there again. `another`: it is not the daemon of before, and does not know the jobs.
     Found { another: bool },
@@ -105,7 +106,7 @@ struct Kept {
     run: Option<u32>,
     /// Its held child ended before the job had a number, by which it can be taken back.
     lost: Option<Reaped>,
-    /// It was asked for by another keeper, which is gone; the daemon has not said yet that it knows it.
+    /// Another keeper, now gone, asked for the job; the daemon has not confirmed yet that it knows the job.
     taken_over: bool,
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn keepers(dial: &Dial, json: bool) -> Result<(), Failure> {
     let (mut jobs, mut names, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     let mut alone = false;
     let failure = loop {
-        // As many as an answer holds; jobs of an earlier answer are not due again so soon.
+        // An answer has a bound on jobs; jobs of an earlier answer are not due again so soon.
         let starts = answer!(dial.connect()?.ask(&Request::Starts)?, Starts)?;
         let named = starts.into_iter().map(|one| (name_of(&one), one));
         // A keeper that was started and did not come would be told of for ever.
@@ -103,7 +103,7 @@ fn name_of(one: &StartOf) -> JobName {
 
 /// Becomes the `pinfold submit` of the job; returns only with the reason of a failure.
 fn become_keeper(dial: &Dial, StartOf { job, uid, start, .. }: &StartOf, name: &JobName) -> Failure {
-    // It is used from another directory.
+    // The path is used from another directory.
     let socket = std::path::absolute(dial.socket()).unwrap_or_else(|_| dial.socket().to_owned());
     let variables = [format!("{JOB}={name}"), format!("{SOCKET}={}", socket.display())];
     let words = start.words.iter().map(OsString::from).collect();

@@ -71,7 +71,7 @@ pub(crate) fn show(view: &MapView, topology: &Topology, args: &MapArgs) -> Resul
     print_text(|out| text::write(&map, width(), colours(), out))
 }
 
-/// This host and its jobs; without a daemon there are none.
+/// This host and its jobs; without a daemon no jobs.
 fn here(dial: &Dial) -> Result<(MapView, Topology), Failure> {
     let mut client = dial.connect()?;
     let view = answer!(client.ask(&Request::Map)?, Map)?;

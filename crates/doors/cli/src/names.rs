@@ -82,7 +82,7 @@ pub(crate) fn all(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Vec<JobNam
     resolve_by(client, jobs, |client, names| answer!(client.ask(&Request::AllNamed { names })?, AllNamed))
 }
 
-/// The same, where `ask` says which jobs each of some names means.
+/// As [`resolve`]; `ask` gives the jobs that each of some names means.
 fn resolve_by(
     client: &mut Client,
     jobs: &[JobRef],
@@ -220,7 +220,7 @@ struct Group {
 }
 
 impl WhyArray {
-    /// Of each member with its reason.
+    /// From each member and its reason.
     pub(crate) fn new(array: u64, members: Vec<(Member, WhyView)>) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();

@@ -54,7 +54,7 @@ pub(crate) fn append(path: &Path, named: Named) -> io::Result<File> {
     open(path, named, How { keep: true, behind: true, later: false })
 }
 
-/// The same for a job that is kept anew.
+/// The same for a job with a new keeper.
 pub(crate) fn append_for_job(path: &Path, named: Named) -> io::Result<File> {
     open(path, named, How { keep: true, behind: true, later: true })
 }
@@ -213,7 +213,7 @@ fn target(link: &File, path: &Path, named: Named) -> io::Result<PathBuf> {
     if !may_follow && (named == Named::ByRule || planted) {
         return Err(refused("it is a link that somebody else made"));
     }
-    // Of the very link that was looked at.
+    // The target of the very link that was checked.
     let leads = files::target_of(link)?;
     Ok(path.parent().map_or_else(|| leads.clone(), |directory| directory.join(&leads)))
 }

@@ -49,7 +49,7 @@ pub(crate) fn moment_as_of(now: SystemTime, option: &str, text: &str) -> Result<
         )
     };
     if let Some(seconds) = text.strip_prefix('@') {
-        // With a fraction, as JSON has them, they are as good.
+        // Seconds with a fraction, as in JSON, are accepted too.
         let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
         let whole: u64 = whole.parse().map_err(|_| bad())?;
         let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();

@@ -63,7 +63,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// As people name it: without a begin from the first reading on, without an end up to the last.
+    /// From the options: by default from the first reading to the last.
     pub(crate) fn of(since: Option<&str>, until_at: Option<&str>) -> Result<Self, Failure> {
         let now = SystemTime::now();
         let until_us = until(now, until_at)?;
@@ -91,7 +91,7 @@ pub(crate) fn sheets(
     }
 }
 
-/// So much is added before a time is cut to microseconds.
+/// Added before a time is cut to microseconds.
 const HALF_US: Duration = Duration::from_nanos(500);
 
 fn until(now: SystemTime, until: Option<&str>) -> Result<Option<u64>, Failure> {

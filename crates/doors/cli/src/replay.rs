@@ -74,7 +74,7 @@ pub(crate) struct ReplayView {
     pub differs: Option<DiffersView>,
     /// With `--until`: the decisions on the job at the stop.
     pub about: Vec<Said>,
-    /// With `--at` and `--until`: how jobs stood where it was stopped.
+    /// With `--at` and `--until`: the states of jobs at the stop.
     pub jobs: Vec<JobAt>,
 }
 

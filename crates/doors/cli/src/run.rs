@@ -72,7 +72,7 @@ pub(crate) trait Beside {
     fn tend(&mut self, running: Option<u64>);
 }
 
-/// Nothing.
+/// No work beside the job.
 pub(crate) struct Alone;
 
 impl Beside for Alone {
@@ -201,7 +201,7 @@ fn until_ended(
                         told_to_end = true;
                     }
                     None if arrived.signal == SIGWINCH => {}
-                    // It has ended already, perhaps by this very signal; how is told next.
+                    // The job has ended already, perhaps by this very signal; its end is told next.
                     None if keeper.waiting().is_empty() => {}
                     None => return Ok(withdrawn(keeper, arrived.signal)),
                 },

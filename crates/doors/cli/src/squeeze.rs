@@ -97,7 +97,7 @@ struct View<'a> {
     peak_bytes: u64,
     /// The least bound that it ran as well with; `null`: none was found.
     knee_bytes: Option<u64>,
-    /// Whether it ran as well at the knee a second time.
+    /// Whether a second run at the knee was as good.
     confirmed: bool,
     why: &'a str,
     runs: &'a [Tried],

@@ -88,7 +88,7 @@ pub(crate) fn restore(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
         let text = "a daemon is running: stop it, restore, and start it again";
         return Err(Failure::new(ExitCode::Failed, text));
     }
-    // As a daemon makes both: it trusts no others.
+    // The rights that a daemon gives both: it trusts no other user.
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)

@@ -301,7 +301,7 @@ pub(crate) fn give_back(dial: Dial, name: &JobName, reason: &str) {
     let jobs = match name.indexes {
         None => vec![name.job],
         Some(_) => {
-            // Without a daemon there is no recipient either.
+            // Without a daemon there is no recipient of the job either.
             let members = dial.connect().and_then(|mut client| array::members_left(&mut client, name));
             members.unwrap_or_default().into_iter().map(|(_, job)| job).collect()
         }
@@ -415,7 +415,7 @@ fn no_daemon(keeper: &Keeper, signal: i32) -> String {
     )
 }
 
-/// The same: the daemon that is there did not have the job.
+/// The live daemon did not have the job.
 fn another(keeper: &Keeper, verb: &str) -> String {
     format!("the daemon that had it is gone, and the one on {} now {verb} it", keeper.socket().display())
 }

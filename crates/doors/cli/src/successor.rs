@@ -120,7 +120,7 @@ pub(crate) fn take_on(
     own_program(words, &environment)
 }
 
-/// This program with other words and another environment.
+/// This program with new arguments and a new environment.
 pub(crate) fn own_program(words: Vec<OsString>, environment: &Environment) -> Result<Program, Failure> {
     let path = std::env::current_exe().map_err(|error| Failure::doing("the way to pinfold", &error))?;
     Program::new(&path, words, environment).map_err(|error| Failure::new(ExitCode::NotExecutable, error))

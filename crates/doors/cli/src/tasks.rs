@@ -45,7 +45,7 @@ pub(crate) struct Laid {
     /// Part of a job already: the existing cores belong to the job.
     inside: bool,
     sets_threads: bool,
-    /// That there is no layout on the job's PUs is said once.
+    /// The lack of a layout on the job's PUs is reported once.
     said: Cell<bool>,
 }
 

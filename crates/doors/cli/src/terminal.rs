@@ -136,7 +136,7 @@ fn byte_of(key: Key) -> Option<u8> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edited {
     On,
-    /// It ended with so many of the bytes.
+    /// The line ended after this many bytes.
     Done(usize),
     GivenUp,
 }

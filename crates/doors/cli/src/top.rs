@@ -57,10 +57,10 @@ pub(crate) trait Told {
     /// A job with its processes.
     fn job(&mut self, job: u64) -> Result<Option<ReportView>, Failure>;
 
-    /// Does this to a job; gives the daemon's remark.
+    /// Controls a job; gives the daemon's remark.
     fn control(&mut self, job: u64, verb: Verb) -> Result<Option<String>, Failure>;
 
-    /// Whether it is this host, of which cores, processes and earlier moments are known.
+    /// Whether the data is of this host, with known cores, processes and earlier moments.
     fn is_here(&self) -> bool;
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn top(dial: &Dial, args: &TopArgs) -> Result<(), Failure> {
     watch(Box::new(dial.connect()?), args)
 }
 
-/// The same for data of any source.
+/// As above, for data of any source.
 pub(crate) fn watch(told: Box<dyn Told + '_>, args: &TopArgs) -> Result<(), Failure> {
     let at_us = args.at.as_deref().map(moment_before).transpose()?;
     let mut watch = Watch::new(told, args.every.max(Duration::from_millis(100)), at_us);

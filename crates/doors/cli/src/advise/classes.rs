@@ -47,7 +47,7 @@ pub(super) struct ClassView {
     pub(super) risk_interval: Option<(f64, f64)>,
     /// The savings of advice against the requests, in GB x hours; below 0: advice would have cost more.
     pub(super) saved_gbh: f64,
-    /// The same as a share of all that is asked for by the classes that are shown.
+    /// The same as a share of all requests by the shown classes.
     pub(super) saved_share: Option<f64>,
     pub(super) requested_gbh: f64,
     pub(super) wall_p50_s: Option<f64>,

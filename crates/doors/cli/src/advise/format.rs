@@ -52,7 +52,7 @@ pub(crate) enum Consent {
 pub(super) struct File {
     pub(super) name: &'static str,
     pub(super) text: String,
-    /// Whether it is a program.
+    /// Whether the file is a program.
     pub(super) runs: bool,
 }
 

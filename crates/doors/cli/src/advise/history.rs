@@ -18,11 +18,11 @@ use pinfold_client::{Client, Failure};
 /// How a run ended, as far as advice goes by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// With exit code 0: its need is its use.
+    /// Exit code 0: the run's need is its use.
     Done,
-    /// Not so, and at its memory limit: it needed more than it used.
+    /// Failed at its memory limit: the run needed more than it used.
     Short,
-    /// Otherwise: its need is not known.
+    /// Failed otherwise: the run's need is not known.
     Failed,
 }
 

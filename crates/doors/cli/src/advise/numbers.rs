@@ -10,7 +10,7 @@ use pinfold_advise::NUMBERS;
 use pinfold_proto::program::is_shell;
 use pinfold_proto::quantity::parse_size;
 
-/// So many words of a command are looked at.
+/// The most words of a command that are read.
 const WORDS_MAX: usize = 64;
 
 /// A number of a command, and where it stands.

@@ -26,7 +26,7 @@ enum Form {
 }
 
 impl Answer {
-    /// As the options say. A file is made now: that it cannot be made is not found out when all is done.
+    /// From the options. A file is made now: a failure to make it should not wait for the batch's end.
     pub(super) fn of(args: &BatchArgs) -> Result<Self, Failure> {
         let form = match &args.json {
             None => Form::Table { quiet: args.quiet },

@@ -5,7 +5,7 @@ use std::str::FromStr;
 /// A number of lines, fixed or relative to the number of processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtOnce {
-    /// As many as the daemon has slots for.
+    /// A job for each slot of the daemon.
     Slots,
     Lines(u32),
     More(u32),

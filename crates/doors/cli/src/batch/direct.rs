@@ -38,7 +38,7 @@ fn plain(byte: u8) -> bool {
 fn words(line: &OsStr) -> Option<Vec<OsString>> {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let words: Vec<&[u8]> = line.as_bytes().split(blank).filter(|word| !word.is_empty()).collect();
-    // With `=` in the first word it is a variable's assignment.
+    // A first word with `=` is an assignment to a variable.
     let first = words.first().filter(|first| !first.contains(&b'='))?;
     let shells = SHELL_WORDS.split(' ').any(|word| word.as_bytes() == *first);
     let all_plain = words.iter().all(|word| word.iter().copied().all(plain));
@@ -53,7 +53,7 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    /// As this shell would run lines in this process's environment. `SHELL_WORDS` has the builtins of bash and dash; other
+    /// For lines of this shell in this process's environment. `SHELL_WORDS` has the builtins of bash and dash; other
     /// shells have more of them, or read files of the user's first.
     pub(super) fn of_shell(shell: &Path) -> Self {
         let changes_bash = |(name, _): (OsString, OsString)| {

@@ -31,7 +31,7 @@ pub(super) struct JobLog {
     file: Option<File>,
     /// Bytes that the file does not take yet.
     unwritten: Vec<u8>,
-    /// Whether it was said that its reader is waited for.
+    /// Whether the wait for the log's reader was reported.
     told: bool,
 }
 

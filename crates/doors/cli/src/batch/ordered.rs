@@ -15,7 +15,7 @@ pub(super) struct Ordered {
     tickets: Vec<u64>,
     next: usize,
     spool: Spool,
-    /// Of each that waits; `None`: it has no outputs.
+    /// The outputs of each waiting line; `None`: no outputs.
     waits: BTreeMap<u64, Option<Places>>,
 }
 

@@ -28,9 +28,9 @@ pub(super) struct Outcome {
     pub reason: Option<String>,
     /// How often it was asked for.
     pub attempts: u32,
-    /// It failed and is asked for again once that is on disk.
+    /// The line failed and is asked for again once that is on disk.
     pub to_be_tried_again: bool,
-    /// It was told and counted.
+    /// The outcome was reported and counted.
     pub is_over: bool,
     /// The batch, which ended early, told it to end as well.
     pub was_told_to_end: bool,
@@ -64,7 +64,7 @@ impl Outcome {
         self.started.is_some() && self.ended.is_some() && !self.is_over
     }
 
-    /// It never starts: it waited until now, if it was asked for.
+    /// The line never starts: it waited until now, if it was asked for.
     pub(super) fn never_starts(&mut self, reason: String) {
         self.reason = Some(reason);
         self.ended = self.asked.is_some().then(Instant::now);

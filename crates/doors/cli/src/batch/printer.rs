@@ -15,15 +15,15 @@ use pinfold_sys::ready::{self, Wanted};
 
 use super::spool::{Place, Spool};
 
-/// So much is written at once to a stream that may have a reader: a pipe that has any room has this much (`PIPE_BUF`).
+/// Bytes written at once to a stream that may have a reader: a pipe with any room has this much (`PIPE_BUF`).
 const TO_READER: usize = 4096;
-/// And to a file.
+/// Bytes written at once to a file.
 const TO_FILE: usize = 1 << 20;
 /// No more lines are started where the outputs of so many wait,
 const PARTS_MAX: usize = 1000;
 /// or the file of waiting outputs has come to this size: its room is reused once no output waits.
 const SPOOLED_MAX: u64 = 256 << 20;
-/// So many pieces are written before others have their turn.
+/// Pieces written before other work has its turn.
 const PIECES_AT_ONCE: usize = 256;
 
 /// A standard stream.
@@ -83,7 +83,7 @@ impl Printer {
         if left == 0 || self.streams.is_none() {
             return Ok(());
         }
-        // With nothing before it, it is printed from where it is, as where there is no room for a copy.
+        // The first output is printed from its own file; so is an output without room for a copy.
         let place = if self.parts.is_empty() { Place::Own(file) } else { self.spool.keep(file) };
         let part = match place {
             Place::Part(spool, at, left) => (spool, at, left),
@@ -93,7 +93,7 @@ impl Printer {
         Ok(())
     }
 
-    /// The same with an output that was kept elsewhere.
+    /// As [`Self::add`], for an output that was kept elsewhere.
     pub(super) fn add_kept(&mut self, place: Place, to: Stream, tag: Option<&[u8]>) -> io::Result<()> {
         match place {
             Place::Part(spool, at, left) => self.add_part((spool, at, left), to, tag),
@@ -179,7 +179,7 @@ impl Printer {
         self.streams.as_ref().map(|streams| Wanted::output(&streams[to as usize].0))
     }
 
-    /// Nothing more is printed, and the ends of the streams are not waited for; says whether something is left.
+    /// Stops printing, without waiting for the ends of the streams; says whether output is left.
     pub(super) fn give_up(&mut self) -> bool {
         self.streams = None;
         self.piece.clear();

@@ -130,7 +130,7 @@ impl Sink {
                 let own = [spool::scratch().map_err(failed)?, spool::scratch().map_err(failed)?];
                 let copy = |file: &File| file.try_clone().map(OwnedFd::from).map_err(failed);
                 let copies = [Some(copy(&own[0])?), Some(copy(&own[1])?)];
-                // Of a line that is started again, the last try counts.
+                // The last try of a restarted line counts.
                 kept.borrow_mut().insert(ticket, own);
                 Ok(copies)
             }

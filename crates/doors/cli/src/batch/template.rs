@@ -26,8 +26,8 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Of the words of a command that takes the arguments of so many lists; `None`: of any number. With `repeats` a word
-    /// that takes all arguments is repeated for each of them.
+    /// From a command that takes the arguments of `lists` lists; `None`: of any number. With `repeats` a word that
+    /// takes all arguments is repeated for each of them.
     pub(super) fn of(words: &[&OsString], lists: Option<usize>, repeats: bool) -> Result<Self, Failure> {
         let usage = |text| Err(Failure::new(ExitCode::Usage, text));
         let text = words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>().join(&b' ');
@@ -53,7 +53,7 @@ impl Template {
     /// Lets these names stand for the arguments with their numbers.
     pub(super) fn name(&mut self, names: &[Vec<u8>]) {
         self.parts = match (self.text.is_empty(), self.repeats) {
-            // As GNU parallel has it: without a command the arguments are commands, and are not quoted.
+            // Like GNU parallel: without a command the arguments are commands, and are not quoted.
             (true, _) => vec![Part::Command],
             (_, false) => parts(&self.text, names),
             (_, true) => {
@@ -67,7 +67,7 @@ impl Template {
         }
     }
 
-    /// Whether it has a place for the number of a slot.
+    /// Whether the template has a place for the number of a slot.
     pub(super) fn names_slot(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Slot))
     }
@@ -159,7 +159,7 @@ enum Part {
     Slot,
     /// A word that is repeated for each argument.
     Word(Vec<Part>),
-    /// Of the list with this number, from 1, or from -1 at the end; `None`: of all.
+    /// An argument of the list with this number, from 1, or from -1 at the end; `None`: of all.
     Argument {
         place: Option<isize>,
         form: Form,

@@ -152,7 +152,7 @@ pub(crate) fn advise(dial: &Dial, which: &Elsewhere, args: &AdviseArgs) -> Resul
     let wanted = Wanted { jobs: &[], last: None, since: Some(&since), series: false };
     let found = wanted.ask(&mut hub(dial)?, which)?;
     let mut reports: Vec<ReportView> = found.into_iter().map(|found| found.report).collect();
-    // As they were submitted, on whichever host.
+    // In the order of submission, across hosts.
     reports.sort_by(|a, b| a.submitted_s.total_cmp(&b.submitted_s));
     advise_elsewhere(&reports, args)
 }

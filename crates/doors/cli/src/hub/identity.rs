@@ -32,7 +32,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// As it is kept for this user, else for the host.
+    /// The address kept for this user, else for the host.
     fn load() -> Result<Option<Self>, Failure> {
         for path in [reader_dir()?.join(ADDRESS), Path::new(OF_HOST).join(ADDRESS)] {
             let failed = |error: &dyn std::error::Error| Failure::doing(path.display(), error);
@@ -82,7 +82,7 @@ pub(super) fn hub(dial: &Dial) -> Result<Hub<'_>, Failure> {
     Ok(address.courier(dial))
 }
 
-/// This user, by the daemon's word.
+/// This user's identity, by the daemon's word.
 #[derive(Debug)]
 struct Vouched<'a> {
     dial: &'a Dial,

@@ -21,7 +21,7 @@ struct Answer {
 /// The last table taken.
 #[derive(Debug, Default)]
 pub(super) struct Learned {
-    /// Nothing is asked before.
+    /// The earliest time of the next question.
     not_before: Duration,
     /// The number of the last table that the daemon took.
     number: u64,

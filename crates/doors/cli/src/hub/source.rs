@@ -108,7 +108,7 @@ impl<'a> Daemon<'a> {
 const CAUSES_MAX: usize = 20;
 
 impl Daemon<'_> {
-    /// The same with the reasons why jobs wait, which a status does not have.
+    /// Adds the reasons why jobs wait, which a status does not have.
     fn with_causes(&mut self, mut status: StatusView) -> StatusView {
         let waits = |job: &&mut JobView| matches!(job.state, JobState::Queued | JobState::Held);
         for job in status.jobs.iter_mut().filter(waits).filter(|job| job.reason.is_none()).take(CAUSES_MAX) {

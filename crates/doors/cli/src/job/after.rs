@@ -26,7 +26,7 @@ impl AfterArgs {
         self.0.iter().flat_map(of).collect()
     }
 
-    /// All of them, by numbers.
+    /// All conditions, by numbers.
     pub(crate) fn resolved(&self, client: &mut Client) -> Result<Vec<After>, Failure> {
         let jobs: Vec<JobRef> = self.0.iter().flat_map(|(_, jobs)| jobs).cloned().collect();
         let mut meant = names::all(client, &jobs)?.into_iter();

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use pinfold_proto::program;
 
-/// So many words of a command are looked up at most.
+/// The most words of a command that are looked up.
 const LOOKED_UP_MAX: usize = 32;
 /// No word is looked up that is longer, in bytes: the kernel knows no longer path.
 const WORD_MAX: usize = 4_095;

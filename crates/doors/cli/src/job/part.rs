@@ -63,7 +63,7 @@ pub(crate) fn of(dial: &Dial) -> Result<Option<u64>, Failure> {
     Ok(*KNOWN.get_or_init(|| job))
 }
 
-/// The same; where no daemon can be had and that is allowed, none.
+/// As [`of`]; `None` where the lack of a daemon is allowed.
 pub(crate) fn of_unless(dial: &Dial, without_daemon: bool) -> Result<Option<u64>, Failure> {
     match of(dial) {
         Err(failure) if without_daemon && failure.without_daemon => Ok(None),
@@ -71,7 +71,7 @@ pub(crate) fn of_unless(dial: &Dial, without_daemon: bool) -> Result<Option<u64>
     }
 }
 
-/// The same, as far as the daemon was asked.
+/// As [`of`], if the daemon was asked already.
 pub(crate) fn known() -> Option<u64> {
     KNOWN.get().copied().flatten()
 }
@@ -125,7 +125,7 @@ fn option(field: &str) -> String {
     format!("--{}", field.replace('_', "-"))
 }
 
-/// Whether it is worth asking.
+/// Whether the daemon is worth asking.
 fn may_be() -> bool {
     let own_groups = || std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     dial::inside_any() || adoptee::group_of_a_job(&own_groups()).is_some() || is_below_a_job()

@@ -34,7 +34,7 @@ pub(super) struct Line {
     link: Option<Link>,
     lost_since: Instant,
     next_try: Instant,
-    /// Whether it was told that the daemon stays away.
+    /// Whether the daemon's absence was reported.
     told_away: bool,
     /// The daemon that has the jobs, by the name of its groups
     instance: String,
@@ -64,9 +64,9 @@ pub(super) struct Gone;
 
 /// The result of a look for a lost daemon.
 pub(super) enum Looked {
-    /// None is lost, or it is not back.
+    /// No daemon is lost, or the lost daemon is not back.
     NotYet,
-    /// It has been away for some time, and none may be started from here. Told once.
+    /// The daemon has been away for some time, and may not be started from here. Told once.
     Away,
     /// A daemon is there again.
     Found { welcome: Welcome, another: bool },

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// A file that a job is about to make as it starts is there within so many looks.
 const LOOKS_FOR_NEW: u32 = 5;
 
-/// So long a lost daemon is looked for: a daemon that is replaced is back by then.
+/// The time to look for a lost daemon: a replaced daemon is back by then.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// The daemon, asked about jobs while their files are read.
@@ -184,7 +184,7 @@ impl<'a> Jobs<'a> {
 struct Followed {
     file: File,
     path: PathBuf,
-    /// It is a job's standard error, printed beside the output.
+    /// The file is a job's standard error, printed beside the output.
     errors: bool,
     /// No file is at its path any more; said once.
     is_removed: bool,
@@ -193,9 +193,9 @@ struct Followed {
 /// The fate of a followed file since the last look.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
-    /// Nothing that was not said before.
+    /// No change since the last look.
     Same,
-    /// It is at its path no more. Processes that have it open still write to it.
+    /// The file is gone from its path. Processes that have it open still write to it.
     Removed,
     /// Another file is at its path, and read from its start from now on.
     Replaced,
@@ -234,7 +234,7 @@ impl Followed {
         }
     }
 
-    /// Whether it is still the file at its path. A removed file is read on until there is another.
+    /// Whether the file is still at its path. A removed file is read on until a new file is there.
     fn look(&mut self) -> Seen {
         let path = &self.path;
         let id = |found: &Metadata| (found.dev(), found.ino());

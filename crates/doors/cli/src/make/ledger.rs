@@ -24,11 +24,11 @@ pub(super) struct Seen {
 /// The change that brings the tokens to their target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// So many more.
+    /// Put this many more.
     Put(u32),
-    /// So many fewer, as far as no client holds them; the rest as they come back.
+    /// Take this many, as far as no client holds them; the rest as they come back.
     Take(u32),
-    /// None.
+    /// No change.
     Keep,
 }
 
@@ -90,12 +90,12 @@ impl Ledger {
         }
     }
 
-    /// So many tokens were added.
+    /// The pool got this many tokens.
     pub(super) fn put(&mut self, count: u32) {
         self.issued = self.issued.saturating_add(count);
     }
 
-    /// So many were taken out.
+    /// The pool lost this many tokens.
     pub(super) fn taken(&mut self, count: u32) {
         self.issued = self.issued.saturating_sub(count);
     }

@@ -19,9 +19,9 @@ pub(super) enum Tool {
 /// How many jobs a command was told to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
-    /// So many.
+    /// This many jobs.
     Number(u32),
-    /// As many as there are.
+    /// Jobs without a bound.
     Unbounded,
 }
 
@@ -128,9 +128,9 @@ impl Tool {
 enum Number<'a> {
     /// No number of jobs.
     None,
-    /// None, and the next word is the value of another option.
+    /// No number, and the next word is the value of another option.
     OtherValue,
-    /// None, and all that follows belongs to a tool of ninja's.
+    /// No number, and the rest belongs to a tool of ninja's.
     ToolFollows,
     /// In this word.
     Here(&'a [u8]),

@@ -161,7 +161,7 @@ pub(crate) struct Written<'a> {
     out: Option<Box<dyn Write>>,
     /// The content of the file once it is complete.
     beside: Option<File>,
-    /// It goes to a terminal: names are users' own, and must not act there.
+    /// The table goes to a terminal: users' names must not control it.
     shown: bool,
 }
 

@@ -92,7 +92,7 @@ impl Filter {
         }
     }
 
-    /// The same of other hosts; their users are not known here.
+    /// The message for other hosts; their users are not known here.
     pub(crate) fn none_of_elsewhere(&self, looked_at: usize) -> Option<String> {
         let texts = [("--user", &self.user), ("--name", &self.name), ("--project", &self.project)];
         let mut said: Vec<String> =

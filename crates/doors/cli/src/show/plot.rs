@@ -134,7 +134,7 @@ fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>
     let request = figures_of(select, which.class.is_none(), args.all);
     let mut reports = Vec::new();
     each(client, &request, |report| {
-        // Of many jobs only jobs of the class are kept.
+        // Only jobs of the class are kept.
         if which.class.as_ref().is_none_or(|class| report.name == *class && report.started_s.is_some()) {
             reports.push(report);
         }

@@ -19,7 +19,7 @@ use crate::names::JobRef;
 use crate::print::{print_json, print_text, say, width};
 use pinfold_client::{Client, Dial, Failure, outputs::Outputs};
 
-/// So many jobs are shown where nothing is said of which.
+/// The number of jobs shown by default.
 const LAST: u32 = 20;
 
 /// Among so many of the user's last jobs `--failed` looks for failures: as many as a report covers.
@@ -145,7 +145,7 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
     }
     let mut client = dial.connect()?;
     let request = Request::Report {
-        // Of the last few none may have failed.
+        // The last few jobs may include no failed job.
         select: match args.which.is_unsaid() && args.filter.failed {
             true => Select::Last(LOOKED_AT),
             false => args.which.select(&mut client)?,

@@ -182,7 +182,7 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
 struct Disk {
     /// Bytes of a file.
     bytes: u64,
-    /// Of a file a core.
+    /// Bytes of several files, a file for each core, together.
     all_bytes: u64,
     /// Pages of a single writer.
     pages: u64,

@@ -43,12 +43,12 @@ pub(super) struct Calibration {
     pub jumps_full: Option<f64>,
     /// The write rate of a single file, in bytes a second; null: the disk took no write.
     pub disk_bytes_per_s: Option<u64>,
-    /// The same of a file a core at once, together.
+    /// The write rate of a file a core at once, together.
     pub disk_all_bytes_per_s: Option<u64>,
     /// Pages that a single writer appends to a file and syncs to disk in a second, in sequence; null: not measured.
     #[serde(default)]
     pub disk_requests_per_s: Option<u64>,
-    /// The same of several at once, together.
+    /// The same rate of several writers at once, together.
     #[serde(default)]
     pub disk_all_requests_per_s: Option<u64>,
     /// Blocks of 128 KiB that a single writer appends to a file and syncs to disk in a second, in sequence; absent: not
@@ -180,7 +180,7 @@ pub(super) fn find(args: &SimArgs, site: &Site) -> Result<Option<(Calibration, b
         let read = Calibration::read(&path).map_err(|error| Failure::doing(path.display(), &error))?;
         return Ok(Some((read, true)));
     }
-    // Without memory of its own to play on, the jobs are played elsewhere.
+    // Without this host's memory, the jobs are played on other hosts.
     if site.memory.is_none() {
         return Ok(None);
     }

@@ -56,7 +56,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Of this host's store.
+    /// The input of this host's store.
     pub(super) fn of_store(name: String, list: List, runs: Vec<Run>, settings: Vec<ConfigValue>) -> Self {
         Self { name, list, runs, settings }
     }
@@ -212,7 +212,7 @@ impl Listed {
         for ((entry, run), alone_us) in list.entries().iter().zip(&self.runs).zip(lengths) {
             let saved_s = (run.end_us - run.start_us).saturating_sub(alone_us) as f64 / SECOND as f64;
             let mut entry = entry.clone();
-            // It stays a job, however it was measured.
+            // A job keeps a positive length, whatever the measurement.
             entry.wall_s = (entry.wall_s - saved_s).max(entry.wall_s / 1000.0);
             entry.cpu_s = entry.cpu_s.map(|cpu_s| (cpu_s - saved_s * f64::from(run.cores)).max(0.0));
             alone.add(entry);

@@ -9,12 +9,12 @@ use pinfold_whatif::list::{Entry, List};
 /// The memory that jobs ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Mem {
-    /// As they did.
+    /// The job's own request.
     #[default]
     Asked,
     /// The advice of `pinfold advise` at each submission; the job's own request where there is no advice.
     Advised,
-    /// So many bytes each.
+    /// This many bytes each.
     Bytes(u64),
 }
 
@@ -37,7 +37,7 @@ impl Mem {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Question {
     pub mem: Mem,
-    /// These alone; the others as they did.
+    /// Only these jobs change; the others keep their requests.
     pub name: Option<String>,
     pub user: Option<String>,
 }

@@ -38,7 +38,7 @@ pub(super) struct RunView {
     pub utilisation: f64,
     /// From submission to start.
     pub mean_wait_s: f64,
-    /// Of turnaround over run time: max(1, turnaround / max(10 s, run time)).
+    /// The mean of turnaround over run time: max(1, turnaround / max(10 s, run time)).
     pub mean_bounded_slowdown: f64,
     /// The wait that 95 of 100 jobs do not exceed.
     pub p95_wait_s: f64,

@@ -50,7 +50,7 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// As the options say.
+    /// The run that the options describe.
     fn base(args: &SimArgs, log: bool, calibration: Option<&(Calibration, bool)>, config: Config) -> Self {
         Self {
             label: String::new(),

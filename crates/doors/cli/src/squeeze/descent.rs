@@ -17,7 +17,7 @@ const STUCK_SHARE: f64 = 0.1;
 const BUSY_WINDOWS: u32 = 3;
 /// No job is squeezed below: a process and its libraries need that much.
 const FLOOR_BYTES: u64 = 4 << 20;
-/// So many windows are left in peace after a stall while the knee is kept to.
+/// Windows without a step after a stall while the knee is kept to.
 const REST_WINDOWS: u32 = 5;
 
 /// The job at the end of a window.
@@ -48,9 +48,9 @@ pub(super) enum End {
     Stalled,
     /// The kernel finds nothing more to take.
     Stuck,
-    /// It holds next to nothing.
+    /// The job holds next to no memory.
     Floor,
-    /// It stalled before anything was taken.
+    /// The job stalled before anything was taken.
     Busy,
 }
 
@@ -95,7 +95,7 @@ impl Descent {
     /// or the job stalled all the time.
     pub(super) fn knee_bytes(&self) -> Option<u64> {
         let from = self.from_bytes.unwrap_or(u64::MAX);
-        // It may have grown since.
+        // The job may have grown since.
         self.good_bytes.filter(|_| self.taken).map(|good| above(good).min(from.max(good)))
     }
 
@@ -104,7 +104,7 @@ impl Descent {
         self.from_bytes.get_or_insert(now.ram_bytes);
         let before = self.last.replace(now);
         let asked = std::mem::take(&mut self.asked);
-        // Of a window in which it was frozen nothing can be told.
+        // A window in which the job was frozen tells nothing.
         let Some(before) = before.filter(|before| !before.frozen && !now.frozen) else { return Next::Watch };
         if now.stalled_since(&before) > self.allowed_s {
             if self.taken {

@@ -152,7 +152,7 @@ impl Squeezing<'_> {
                 Ok(Some(Reading { ram_bytes, stalled_us, returned_pages, frozen }))
             }
             Ok(other) => Err(unexpected(&other)),
-            // It ended between two questions, or was frozen before it was asked.
+            // The job ended between two questions, or was frozen before the question.
             Err(failure) if !self.steps.is_empty() && failure.code == ExitCode::Failed => Ok(None),
             Err(failure) if bytes > 0 && failure.code == ExitCode::Refused => Ok(self.last),
             Err(failure) => Err(failure),

@@ -16,9 +16,9 @@ use pinfold_client::Failure;
 
 /// A run takes at most so many times as long as without a bound, to be as good.
 const SLOWER: f64 = 1.2;
-/// And so much more, in seconds: starting and ending a job varies.
+/// The seconds added to that limit: starting and ending a job varies.
 const SLOWER_S: f64 = 0.1;
-/// It stalls at most this part of the time longer.
+/// A good run stalls at most for this fraction of the time longer.
 const STALLED: f64 = 0.05;
 /// A run is given up after so many times the time, and this much more.
 const GIVEN_UP: f64 = 6.0;
@@ -48,9 +48,9 @@ pub(super) struct Tried {
     pub(super) signal: Option<i32>,
     pub(super) peak_bytes: u64,
     pub(super) swap_peak_bytes: u64,
-    /// It was ended for being far too slow.
+    /// The run was ended for being far too slow.
     pub(super) was_stopped: bool,
-    /// It ran as well as without a bound.
+    /// The run was as good as without a bound.
     pub(super) is_good: bool,
 }
 
@@ -64,9 +64,9 @@ impl Tried {
 /// How sure the knee is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Knee {
-    /// None was found.
+    /// No knee was found.
     None,
-    /// It runs as well with the least bound that is tried.
+    /// The command runs as well with the least bound that is tried.
     AtFloor,
     /// Found, and it held a second time.
     Confirmed,

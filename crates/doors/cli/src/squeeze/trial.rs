@@ -95,7 +95,7 @@ impl Runner {
                 was_stopped = true;
                 ends = None;
                 let verb = Verb::Cancel { signal: SIGKILL };
-                // It may have ended just now, which is as good.
+                // The job may have ended just now, which is as good.
                 let _ = self.client.ask(&Request::Control { job: number, verb });
             }
         }

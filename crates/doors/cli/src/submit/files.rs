@@ -29,7 +29,7 @@ impl Files {
         Self { out: output::open_if_read(self.out), err: output::open_if_read(self.err) }
     }
 
-    /// Both once more, for another process.
+    /// Copies of both, for another process.
     pub(crate) fn copies(&self) -> [Option<OwnedFd>; 2] {
         [&self.out, &self.err].map(|file| file.try_clone().ok().map(OwnedFd::from))
     }
@@ -75,7 +75,7 @@ impl Names {
         Ok(Self { out: name("--output", &args.output, "out")?, err: name("--error", &args.error, "err")? })
     }
 
-    /// With the numbers of this job in them.
+    /// The names with the numbers of this job.
     pub(crate) fn of_job(&self, array: u64, index: u32, job: u64) -> Self {
         let name =
             |(pattern, named): &(PathBuf, Named)| (expand(pattern.as_os_str(), array, index, job), *named);

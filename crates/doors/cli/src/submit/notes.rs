@@ -17,7 +17,7 @@ use pinfold_client::Dial;
 /// The number of the job with this ticket, and its standard error.
 pub(crate) type ErrorOf = Box<dyn Fn(u64) -> Option<(u64, File)>>;
 
-/// So long is a line at most, in bytes: a FIFO takes it as a whole.
+/// The longest line, in bytes: a FIFO takes it as a whole.
 const LINE_MAX_BYTES: usize = 1024;
 
 /// See the module's page.

@@ -13,7 +13,7 @@ pub(super) struct Act {
     pub(super) verb: Verb,
     /// The action as a question.
     pub(super) question: String,
-    /// That it was asked for.
+    /// The message that the action was asked for.
     pub(super) done: String,
 }
 

@@ -13,10 +13,10 @@ use pinfold_client::Failure;
 
 /// The time limit of a manager's program: without its daemon a program may wait for long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// So much of an answer or a file counts.
+/// The most bytes read of an answer or a file.
 const TEXT_MAX_BYTES: u64 = 1 << 20;
 
-/// This host.
+/// The programs and files of this host.
 pub(super) struct Here;
 
 impl Surroundings for Here {
@@ -48,7 +48,7 @@ impl Surroundings for Here {
             match child.try_wait().ok()? {
                 Some(status) => break status,
                 None if Instant::now() >= until => {
-                    // It is this process's own child, and ends nothing but itself.
+                    // The child is this process's own, and the signal reaches only the child.
                     let _ = child.kill();
                     let _ = child.wait();
                     return None;

@@ -20,7 +20,7 @@ use pinfold_client::{Client, Dial, Failure, unexpected};
 
 /// How long between two looks for a daemon.
 const LOOK: Duration = Duration::from_millis(500);
-/// So many looks for a daemon that was there a moment ago: it is restarted, or upgraded.
+/// Looks for a daemon that was there a moment ago: it is restarted, or upgraded.
 const LOOKS_FOR_ANOTHER: u32 = 120;
 
 /// What becomes of a job while there is no daemon.
@@ -61,7 +61,7 @@ pub(crate) struct EnterArgs {
     command: Vec<String>,
 }
 
-/// So many cores of a list.
+/// The number of cores in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Listed(u32);
 
@@ -206,7 +206,7 @@ fn asks(spec: &JobSpec) -> bool {
     *spec != without_wishes(spec.clone())
 }
 
-/// The same job, which asks for no more than its turn on the cores that its manager gave it.
+/// The same job, without requests beyond its turn on its manager's cores.
 fn without_wishes(spec: JobSpec) -> JobSpec {
     let JobSpec { name, cores, external, command, .. } = spec;
     JobSpec { name, cores, external, command, ..JobSpec::default() }

@@ -24,7 +24,7 @@ pub(super) fn over(dial: &Dial, args: &OverArgs) -> Result<(), Failure> {
     for job in left.filter(|job| job.external.as_deref().is_some_and(|external| is_of(external, &name))) {
         match client.ask(&Request::Control { job: job.job, verb: Verb::Cancel { signal: SIGKILL } }) {
             Ok(_) => say(&format!("{name} is over for its manager: job {} is ended", job.job)),
-            // It may have ended just now.
+            // The job may have ended just now.
             Err(failure) => say(&format!("job {} of {name}: {}", job.job, failure.message)),
         }
     }
