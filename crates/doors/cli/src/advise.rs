@@ -180,7 +180,7 @@ impl AdviseArgs {
     }
 }
 
-/// `pinfold --host NAME advise`: the same of jobs of which a hub tells.
+/// `pinfold --host NAME advise`: advice on jobs that a hub reports.
 pub(crate) fn advise_elsewhere(reports: &[ReportView], args: &AdviseArgs) -> Result<(), Failure> {
     tell(&history::runs_of(reports, &args.classes), &args.classes)
 }
@@ -215,7 +215,7 @@ fn tell(runs: &[history::Run], args: &OfClasses) -> Result<(), Failure> {
     }
 }
 
-/// Prints, or writes, the classes in a `format`; parts without words in it are told on standard error.
+/// Prints, or writes, the classes in a `format`; parts that it lacks are listed on standard error.
 fn in_words_of(format: Format, args: &OfClasses, views: &[ClassView]) -> Result<(), Failure> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let made = format::render(format, args.apply, views, now)

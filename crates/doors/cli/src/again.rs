@@ -135,7 +135,7 @@ pub(crate) fn until_next_elsewhere(interval: Duration) -> Result<bool, Failure> 
     Ok(until_next(interval.max(LEAST_ELSEWHERE)))
 }
 
-/// Waits so long; `false`: the output has no reader any more, so that there is no use in going on.
+/// Waits for the interval; `false`: the output has no reader any more, so that going on is useless.
 pub(crate) fn until_next(interval: Duration) -> bool {
     let due = Instant::now() + interval;
     loop {

@@ -78,7 +78,7 @@ const FILES: usize = 16;
 /// and how many for a line that runs or starts.
 const FILES_OF_LINE: usize = 5;
 
-/// How long a line that found the queue full waits before it is asked for again.
+/// The pause before a line that found the queue full is asked for again.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Exit codes of a shell that does not understand a line (2), or cannot execute or find its command.
@@ -268,7 +268,7 @@ impl Batch {
             self.fill();
             self.progress.show(self.keeper.running_count(), self.began.elapsed());
             if self.ending.is_some() && self.keeper.only_news_for_nobody() {
-                // Told to end, and no daemon is there to hear how the jobs did.
+                // The batch was told to end, and no daemon is there to report the jobs' ends.
                 self.over_without_word();
                 break;
             }
@@ -323,8 +323,8 @@ impl Batch {
         self.next < self.work.order.len()
     }
 
-    /// Whether the next line may be asked for. If lines are kept apart, a single line waits at a time: each is to start
-    /// so long after the line before.
+    /// Whether the next line may be asked for. If lines are kept apart, a single line waits at a time: each starts a
+    /// fixed time after the line before.
     fn has_room(&self) -> bool {
         let apart = self.pace.is_set()
             && (self.pace.left(Instant::now()).is_some() || !self.keeper.waiting().is_empty());
@@ -446,7 +446,7 @@ impl Batch {
         self.again_at = Some(Instant::now() + QUEUE_FULL_PAUSE);
     }
 
-    /// A line ended: it is tried again, or told and counted.
+    /// A line ended: it is tried again, or reported and counted.
     fn over(&mut self, ticket: u64) {
         let again = self.has_tries_left(ticket);
         let outcome = self.outcome(ticket);
@@ -458,7 +458,7 @@ impl Batch {
         outcome.is_over = true;
         self.show(ticket);
         self.log(ticket);
-        // An output that is cut is found when it is shown.
+        // A truncated output is found when it is shown.
         let failed = self.outcome(ticket).failed();
         self.progress.ended(failed);
         if failed {
@@ -469,7 +469,7 @@ impl Batch {
     fn try_again(&mut self, ticket: u64) {
         self.outcome(ticket).to_be_tried_again = false;
         if !self.has_tries_left(ticket) {
-            // Told to end, or cancelled: the last try was the last.
+            // Ended or cancelled on request: the last try was the last.
             return self.over(ticket);
         }
         let outcome = self.outcome(ticket);

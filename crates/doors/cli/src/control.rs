@@ -138,7 +138,7 @@ pub(crate) enum ConfigVerb {
     Default,
 }
 
-/// Does the same to each job. All are tried; the first failure is the command's.
+/// Applies the verbs to each job. All are tried; the first failure is the command's.
 pub(crate) fn each(dial: &Dial, pick: &Pick, verbs: &[Verb]) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let mut first = None;
@@ -196,7 +196,7 @@ pub(crate) fn wait(dial: &Dial, pick: &Pick) -> Result<ProcessExit, Failure> {
     Ok(ProcessExit::from(last.iter().map(status_of).max().unwrap_or(0)))
 }
 
-/// The exit status that says how a job ended: its own, 128+N, or a failure where it never ran or is not known.
+/// The exit status of a job: its own, 128+N, or a failure where the job never ran or is not known.
 fn status_of(report: &ReportView) -> u8 {
     if report.end.is_some_and(End::is_limit) {
         return TIMED_OUT;
@@ -225,7 +225,7 @@ pub(crate) fn config(dial: &Dial, verb: ConfigVerb) -> Result<(), Failure> {
 /// Keys that name programs, without which no job starts.
 const HOOKS: [&str; 2] = ["modules.site", "modules.wrap"];
 
-/// Says which hooks could not be called as things are, as far as this user sees that. They may come later.
+/// Warns of hooks that cannot be called now, as far as this user can see. They may come later.
 fn warn_of_hooks(config: &Config) {
     for (key, programs) in HOOKS.into_iter().zip([&config.modules_site, &config.modules_wrap]) {
         for program in programs {
@@ -241,7 +241,7 @@ fn warn_of_hooks(config: &Config) {
     }
 }
 
-/// Sets keys, and says of which that changed nothing, or not as much as it was to.
+/// Sets keys, and reports unchanged values and how long the others last.
 fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
     if let [key, value, ..] = &changes[..]
         && !key.contains('=')

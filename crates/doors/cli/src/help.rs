@@ -64,7 +64,7 @@ fn help_option(id: &'static str, text: &'static str) -> Arg {
     Arg::new(id).long(id).action(ArgAction::HelpShort).help(text).help_heading(None).display_order(1000)
 }
 
-/// The tree that reads this command line: the same, with short helps unless all options are asked for.
+/// The tree that reads this command line: as [`tree`], with short helps unless all options are asked for.
 pub(crate) fn tree_for(words: &[OsString]) -> Command {
     let tree = EXAMPLES
         .iter()

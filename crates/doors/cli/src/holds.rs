@@ -12,7 +12,7 @@ use crate::job::JobOptions;
 use crate::print::say;
 use pinfold_client::{Client, Failure};
 
-/// An option, and the ability or finding of `doctor` that it rests on.
+/// An option, and the ability or finding of `doctor` that the option needs.
 fn wanted(options: &JobOptions) -> Vec<(&'static str, &'static str)> {
     let wanted = [
         (options.mem_limit.is_some(), "--mem-limit", "limit"),

@@ -196,7 +196,7 @@ fn of_hub(error: ClientError) -> Failure {
     let code = match &error {
         ClientError::Address { .. } | ClientError::Certificates(_) => ExitCode::Usage,
         ClientError::Refused { status: 401 | 403, .. } => ExitCode::Permission,
-        // The answer of a proxy before it while it is away, or of the hub itself while it is busy.
+        // A proxy's answer while the hub is away, or the hub's own while busy.
         ClientError::Refused { status: 502..=504, .. } => ExitCode::NoDaemon,
         ClientError::Unreachable { .. } | ClientError::Identity(_) => ExitCode::NoDaemon,
         _ => ExitCode::Failed,
@@ -353,7 +353,7 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
     let settings = Settings::load(&dir.join(JOINED)).map_err(of_settings)?;
     let waiting = push::waiting(&dir)?;
     match &settings {
-        // The pusher had not ended when this was said before.
+        // At an earlier warning, the pusher had not ended.
         None if push::left_something(&dir) => {}
         None => return Err(Failure::new(ExitCode::Failed, "this host has joined no hub")),
         Some(settings) if waiting.bundles > 0 && !args.force => {

@@ -36,7 +36,7 @@ pub(crate) use options::JobOptions;
 /// and a request of that size still fits a frame.
 pub(crate) const COMMAND_KEPT_BYTES: usize = 16 * 1024;
 
-/// How long a checkpoint command may take, unless it is said.
+/// The default time limit of a checkpoint command.
 const CHECKPOINT_TIME: Duration = Duration::from_secs(60);
 
 /// How the cores of a job are to lie.
@@ -97,7 +97,7 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
     }
 }
 
-/// Adds a layout to the request: so many cores, and how they lie.
+/// Adds a layout to the request: the number of cores, and their arrangement.
 pub(crate) fn lay(spec: &mut JobSpec, options: &JobOptions, cores: u32, laid: JobLayout) {
     spec.cores = cores.max(1);
     spec.layout = layout(options, Some(laid));
@@ -147,7 +147,7 @@ pub(crate) fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The command as the daemon has it, by which it knows it again: text, and not more of it than a request can carry.
+/// The command as the daemon records and recognizes it: text, cut to the size that a request can carry.
 pub(crate) fn recorded(command: &[OsString]) -> Vec<String> {
     let mut left = COMMAND_KEPT_BYTES;
     let mut kept = Vec::new();

@@ -56,11 +56,11 @@ pub(crate) enum Told {
     Refused { ticket: u64, reason: String, code: ErrorCode, known: bool },
     /// A signal for this process, other than a child's end.
     Signal(Arrived),
-    /// The daemon is gone; it is being looked for.
+    /// The daemon is gone; the keeper looks for it.
     Lost,
     /// The daemon has been away for some time, and only the user or service that started it can bring it back.
     Away,
-    /// A daemon is there again. `another`: it is not the daemon of before, and does not know the jobs.
+    /// A daemon is there again. `another`: a different daemon, which does not know the jobs.
     Found { another: bool },
     /// Why a job waits, as [`Keeper::ask_why`] asked.
     Why(Box<WhyView>),
@@ -83,7 +83,7 @@ pub(crate) struct Keeper {
     held: usize,
     /// Jobs that may start and wait for [`Keeper::allow_starts`]; `None`: starts are allowed.
     paused: Option<Vec<Permitted>>,
-    /// Why the last program could not be made, until that is told.
+    /// The reason why the last program could not be made, until it is reported.
     why: Option<String>,
     /// Accepted jobs that wait without a child, in the order in which they get a child.
     childless: BTreeSet<u64>,
@@ -102,9 +102,9 @@ struct Kept {
     spec: JobSpec,
     job: Option<u64>,
     stage: Stage,
-    /// Which of its runs it was let go for last, as the daemon told.
+    /// The last run for which the job was released, as the daemon numbered it.
     run: Option<u32>,
-    /// Its held child ended before the job had a number, by which it can be taken back.
+    /// The held child ended before the job had a number, which a withdrawal needs.
     lost: Option<Reaped>,
     /// Another keeper, now gone, asked for the job; the daemon has not confirmed yet that it knows the job.
     taken_over: bool,
@@ -233,7 +233,7 @@ impl Keeper {
         self.line.alone_for()
     }
 
-    /// Whether all that is left is to tell a daemon that is away how jobs ended.
+    /// Whether the only work left is to tell an absent daemon how jobs ended.
     pub(crate) fn only_news_for_nobody(&self) -> bool {
         self.line.is_lost() && self.jobs.values().all(|kept| matches!(kept.stage, Stage::Ended(_)))
     }
@@ -243,7 +243,7 @@ impl Keeper {
         self.jobs.values().filter(|kept| matches!(kept.stage, Stage::Running(_))).count()
     }
 
-    /// Takes a job back that does not run yet; says whether it did not.
+    /// Takes a job back that does not run yet; says whether that succeeded.
     pub(crate) fn withdraw(&mut self, ticket: u64, reason: &str) -> bool {
         let Some(kept) = self.jobs.get(&ticket) else { return false };
         if !matches!(kept.stage, Stage::Waiting(_)) {
@@ -256,7 +256,7 @@ impl Keeper {
         true
     }
 
-    /// Tells the daemon that the terminal sent a job a signal, so that a frozen job is thawed to hear it.
+    /// Tells the daemon that the terminal sent a job a signal: a frozen job is thawed to receive the signal.
     pub(crate) fn interrupted(&mut self, ticket: u64) {
         if let Some(job) = self.jobs.get(&ticket).and_then(|kept| kept.job) {
             self.send(&Request::Interrupted { job });
@@ -463,10 +463,10 @@ impl Keeper {
         self.forget(ticket);
     }
 
-    /// Tells the daemon of a job as it stands: a new job is submitted, a known job attached again.
+    /// Presents a job to the daemon: a new job is submitted, a known job attached again.
     fn present(&mut self, ticket: u64) {
         let Some(kept) = self.jobs.get_mut(&ticket) else { return };
-        // The end of a lost child is told nowhere, so the job gets another child.
+        // The end of a lost child is not reported, so the job gets another child.
         kept.lost = None;
         let pid = |held: &Option<Held>| held.as_ref().map(Held::pid);
         let request = match (kept.job, &kept.stage) {

@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A caller of this command, a service that starts above all, waits no longer; the rest are started in the background.
 const WAITED_FOR: Duration = Duration::from_secs(30);
 
-/// Starts them, and says for which jobs.
+/// Starts the missing keepers, and prints their jobs.
 pub(crate) fn keepers(dial: &Dial, json: bool) -> Result<(), Failure> {
     let until = Instant::now() + WAITED_FOR;
     let (mut jobs, mut names, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -37,7 +37,7 @@ pub(crate) fn keepers(dial: &Dial, json: bool) -> Result<(), Failure> {
         // An answer has a bound on jobs; jobs of an earlier answer are not due again so soon.
         let starts = answer!(dial.connect()?.ask(&Request::Starts)?, Starts)?;
         let named = starts.into_iter().map(|one| (name_of(&one), one));
-        // A keeper that was started and did not come would be told of for ever.
+        // A keeper that was started and did not come would be listed for ever.
         let fresh: Vec<(JobName, StartOf)> =
             named.filter(|(name, _)| seen.insert(name.to_string())).collect();
         if fresh.is_empty() {

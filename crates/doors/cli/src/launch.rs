@@ -32,7 +32,7 @@ type CommandOf = Box<dyn Fn(u64) -> (PathBuf, Vec<OsString>)>;
 /// See the module's page.
 pub(crate) struct LaunchPlan {
     options: JobOptions,
-    /// The layout that was asked for, until it is made for a host.
+    /// The requested layout, until it is made for a host.
     asked: Option<Asked>,
     program: Rc<ProgramPlan>,
     /// The request to the daemon; of many jobs, the common part.
@@ -65,8 +65,9 @@ impl ProgramPlan {
 }
 
 impl LaunchPlan {
-    /// The plan for this command. It is looked up as a shell would, and the options are checked as far as this process
-    /// can, before anything waits in a queue. With `own_session` the command leads a session, apart from its keeper's.
+    /// The plan for this command. The program is looked up as by a shell, and the options are checked as far as this
+    /// process can, before anything waits in a queue. With `own_session` the command leads a session, apart from its
+    /// keeper's.
     pub(crate) fn of_command(
         options: &JobOptions,
         words: &[OsString],

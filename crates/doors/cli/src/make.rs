@@ -38,7 +38,7 @@ const JOBS_MAX: u32 = 4096;
 /// The FIFO's name.
 const TOKENS: &str = "tokens";
 
-/// Variables that tell a command of jobservers and numbers of jobs.
+/// Variables with jobservers and numbers of jobs for a command.
 const FLAGS: [&str; 3] = ["MAKEFLAGS", "MFLAGS", "CARGO_MAKEFLAGS"];
 
 /// Options of `make`.

@@ -161,7 +161,7 @@ pub(crate) fn between_commas(text: &str) -> Vec<String> {
         }
     }
     if !piece.is_empty() {
-        // A bracket that is never closed: the reader of the piece says so.
+        // A bracket that is never closed: the reader of the piece reports it.
         piece.pop();
         all.push(piece);
     }

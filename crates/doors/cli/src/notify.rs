@@ -14,7 +14,7 @@ use crate::names::{self, JobRef};
 use crate::shell;
 use crate::show::reports;
 
-/// Tells `command` the reports of a job, or of each member of an array, a line of JSON each.
+/// Hands `command` the reports of a job, or of each member of an array, a line of JSON each.
 pub(crate) fn of_job(command: &str, dial: &Dial, job: u64) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let jobs = names::jobs(&mut client, &[JobRef::Number(job.into())])?;
@@ -37,7 +37,7 @@ pub(crate) fn of_text(command: &str, text: &[u8]) -> Result<(), Failure> {
     let mut process = Command::new(&words[0]);
     process.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = process.spawn().map_err(failed)?;
-    // A command that does not read all of it is no failure.
+    // A command may ignore the rest of its input without failure.
     let _ = child.stdin.take().map(|mut input| input.write_all(text));
     let status = child.wait().map_err(failed)?;
     if status.success() {

@@ -59,7 +59,7 @@ pub(crate) fn append_for_job(path: &Path, named: Named) -> io::Result<File> {
     open(path, named, How { keep: true, behind: true, later: true })
 }
 
-/// A FIFO that was only looked at, opened if it is read already; anything else as it is.
+/// A FIFO that was only inspected, opened if it has a reader already; other files unchanged.
 pub(crate) fn open_if_read(file: File) -> File {
     if !file.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
         return file;

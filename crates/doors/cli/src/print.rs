@@ -32,7 +32,8 @@ pub(crate) struct JsonArgs {
     pub json: bool,
 }
 
-/// A moment as people name it, in microseconds since the Unix epoch: so long ago, a date, or Unix seconds after an `@`.
+/// A moment as people name it, in microseconds since the Unix epoch: a duration ago, a date, or Unix seconds after an
+/// `@`.
 pub(crate) fn moment(option: &str, text: &str) -> Result<u64, Failure> {
     moment_as_of(SystemTime::now(), option, text)
 }

@@ -25,7 +25,7 @@ impl Progress {
         Self { shown, jobs, open, done: 0, failed: 0, next: Instant::now(), drawn: false }
     }
 
-    /// There are so many more jobs; `open`: and more may follow.
+    /// Adds jobs; `open`: more may follow.
     pub(crate) fn expect(&mut self, jobs: usize, open: bool) {
         self.jobs += jobs;
         self.open = open;
@@ -42,7 +42,7 @@ impl Progress {
         self.shown.then(|| self.next.saturating_duration_since(Instant::now()))
     }
 
-    /// Draws the line if it is time.
+    /// Draws the line if its time has come.
     pub(crate) fn show(&mut self, running: usize, elapsed: Duration) {
         let now = Instant::now();
         if !self.shown || now < self.next {
@@ -73,7 +73,7 @@ impl Progress {
         format!(", about {} left", clock(left))
     }
 
-    /// Says something above the line; without a line, plainly.
+    /// Prints a remark above the line; without a line, plainly.
     pub(crate) fn note(&mut self, text: &str) {
         self.clear();
         crate::print::say(text);

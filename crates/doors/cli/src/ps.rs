@@ -53,7 +53,7 @@ pub(crate) fn ps(dial: &Dial, args: &PsArgs) -> Result<(), Failure> {
     print_text(|out| report::write_ps(&views, &mark, width(), out))
 }
 
-/// `mark.character` as it is now.
+/// The present `mark.character`.
 fn mark(client: &mut Client) -> Result<String, Failure> {
     let values = answer!(client.ask(&Request::ConfigGet)?, Config)?;
     let value = values.into_iter().find(|value| value.key == "mark.character");

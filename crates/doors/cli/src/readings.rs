@@ -24,7 +24,7 @@ pub(crate) struct HostArgs {
     pub json: bool,
 }
 
-/// How long ago a picture begins unless it is said.
+/// The default length of a picture.
 const DRAWN: Duration = Duration::from_secs(3_600);
 
 /// `pinfold host`.
@@ -84,7 +84,7 @@ pub(crate) fn sheets(
     loop {
         let view = ask(client, since_us, span.until_us, true)?;
         let Some(last) = view.samples.last() else { return Ok(()) };
-        // A time in seconds is exact to the microsecond that it was told from.
+        // A time in seconds is exact to the microsecond that it was made from.
         let last_us = Duration::try_from_secs_f64(last.time_s).map(|time| (time + HALF_US).as_micros());
         since_us = last_us.ok().and_then(|us| u64::try_from(us).ok()).map_or(u64::MAX, |us| us + 1);
         add(export::host(&view.samples))?;

@@ -68,7 +68,7 @@ pub(crate) struct ReplayView {
     pub from_s: Option<f64>,
     /// When the last step was that was played, in Unix seconds.
     pub until_s: Option<f64>,
-    /// Whether the last file ends where its writer did not end it: it is being written, or its writer was killed.
+    /// Whether the last file has no proper end: it is being written, or its writer was killed.
     pub cut: bool,
     /// The first step that is decided otherwise than it was; nothing is played after it. Null: there is none.
     pub differs: Option<DiffersView>,
@@ -87,7 +87,7 @@ pub(crate) struct DiffersView {
     pub step: u64,
     /// When it was, in microseconds since the Unix epoch.
     pub time_us: u64,
-    /// The event, as the scheduler was told.
+    /// The event, as the scheduler received it.
     pub event: serde_json::Value,
     /// The recorded decisions.
     pub recorded: Vec<Said>,

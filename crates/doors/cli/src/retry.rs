@@ -237,7 +237,7 @@ fn with_options(before: Options, options: &[OsString]) -> Result<Vec<OsString>, 
     Ok(before.chain(options.iter().cloned()).collect())
 }
 
-/// The command as the report has it; refused if that is not all of it.
+/// The command as the report has it; refused if the report has only a part.
 fn whole_command(report: &ReportView) -> Result<Vec<OsString>, Failure> {
     let bytes: usize = report.command.iter().map(|word| word.len().max(8)).sum();
     let is_cut = bytes >= COMMAND_KEPT_BYTES && report.command.iter().any(|word| word.ends_with("..."));

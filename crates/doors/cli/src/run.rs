@@ -64,7 +64,7 @@ const WORD_WITHOUT_TERMINAL_AFTER: Duration = Duration::from_secs(10);
 
 /// Work done beside a job in the foreground while it runs.
 pub(crate) trait Beside {
-    /// When it is to be done next, unless something happens before.
+    /// The time until the next work, unless an event happens before.
     fn due(&self) -> Option<Duration>;
     /// The descriptor to watch for input.
     fn watched(&self) -> Option<BorrowedFd<'_>>;
@@ -165,7 +165,7 @@ fn until_ended(
     number: &mut Option<u64>,
 ) -> Result<Reaped, Failure> {
     let asked = Instant::now();
-    // Killed, perhaps to be begun anew: the daemon says whether.
+    // Killed, perhaps to be begun anew: the daemon decides.
     let mut killed = None;
     // When to ask why it waits; `None`: that was asked, or it waits no more.
     let mut asks = Some(asked + word_after());
@@ -230,7 +230,7 @@ fn until_ended(
     }
 }
 
-/// How long a job waits before it is said why.
+/// The wait of a job before its reason is printed.
 fn word_after() -> Duration {
     if std::io::stderr().is_terminal() { WORD_AFTER } else { WORD_WITHOUT_TERMINAL_AFTER }
 }
@@ -289,7 +289,7 @@ fn wait_recorded(keeper: &mut Keeper, limit: Duration, worth: impl Fn(&Keeper) -
     found
 }
 
-/// The exit status that says how a command ended: its own, or 128+N.
+/// The exit status of a command: its own, or 128+N.
 pub(crate) fn status(reaped: &Reaped) -> u8 {
     let code = reaped.exit_code.unwrap_or_else(|| 128 + reaped.signal.unwrap_or(0));
     u8::try_from(code & 0xff).expect("masked to eight bits")

@@ -86,11 +86,11 @@ pub(crate) fn set_aside(dial: &Dial, args: &SetAsideArgs) -> Result<(), Failure>
     }
 }
 
-/// How often it is asked for idle cores, at first and at last.
+/// The intervals of asking for idle cores, at first and at last.
 const ASK_FIRST: Duration = Duration::from_millis(100);
 const ASK_LAST: Duration = Duration::from_secs(2);
 
-/// Asks again until there are so many idle cores.
+/// Asks again until enough cores are idle.
 fn wait_for_idle(client: &mut Client, asked: &SetAside, limit: Option<Duration>) -> Result<(), Failure> {
     let (began, mut pauses) = (Instant::now(), Backoff::new(ASK_FIRST, ASK_LAST));
     loop {

@@ -37,7 +37,7 @@ use show::{RunView, SimView};
 use site::Site;
 use variant::{HOSTS_MAX, Variant};
 
-/// How often a terminal is told how far a run is.
+/// The interval of progress reports on a terminal.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
@@ -174,7 +174,7 @@ pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
     }
     input.check_runs(variants.len() as u64 * args.repeat)?;
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
-    // A run may take long: a directory that does not exist is told of before it.
+    // A run may take long: a missing directory is reported before it.
     for file in args.starts.iter().chain(&args.output) {
         let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(Err(error)) = parent.map(std::fs::metadata) {
@@ -244,7 +244,7 @@ fn run(
     Ok((loaded, outcome, view))
 }
 
-/// Plays jobs; a terminal is told how far it is.
+/// Plays jobs; reports progress on a terminal.
 fn with_progress(label: &str, loaded: &Loaded, options: &Options, hosts: Option<&Hosts>) -> Outcome {
     let shown = io::stderr().is_terminal();
     let (mut next, mut drawn) = (Instant::now() + PROGRESS, false);

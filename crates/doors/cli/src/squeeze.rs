@@ -80,7 +80,7 @@ fn step(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The pace of a running job's squeeze, unless it is said.
+/// The default pace of a running job's squeeze.
 const EVERY: Duration = Duration::from_secs(6);
 
 fn every(text: &str) -> Result<Duration, String> {
@@ -93,9 +93,9 @@ fn every(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Serialize)]
 struct View<'a> {
     version: u32,
-    /// The most that it held without a bound.
+    /// The command's peak without a bound.
     peak_bytes: u64,
-    /// The least bound that it ran as well with; `null`: none was found.
+    /// The least bound under which the command ran as well; `null`: none was found.
     knee_bytes: Option<u64>,
     /// Whether a second run at the knee was as good.
     confirmed: bool,
@@ -165,7 +165,7 @@ fn can_bound(dial: &Dial) -> Result<(), Failure> {
     }
 }
 
-/// A run in words, as it is over.
+/// A finished run in words.
 fn told(run: &Tried) -> String {
     let bound =
         run.limit_bytes.map_or("without a bound".to_owned(), |bytes| format!("within {}", size(bytes)));

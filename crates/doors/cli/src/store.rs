@@ -125,7 +125,7 @@ pub(crate) fn check(dial: &Dial, args: &StoreArgs) -> Result<(), Failure> {
     Err(Failure::new(ExitCode::Failed, text))
 }
 
-/// The directory, and, if a daemon works there as far as its socket says, how many jobs wait to be written.
+/// The directory, and, if its socket shows a daemon at work there, how many jobs wait to be written.
 fn state_dir(dial: &Dial, args: &StoreArgs) -> Result<(PathBuf, Option<u64>), Failure> {
     match &args.state_dir {
         Some(dir) => Ok((dir.clone(), None)),

@@ -191,7 +191,7 @@ fn detached(mut keeper: Keeper, notes: &Notes) {
     attend(keeper, notes);
 }
 
-/// Gets the job accepted and its output files opened; it does not start before it is allowed to.
+/// Gets the job accepted and its output files opened; the job does not start before it is allowed to.
 fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keeper, Notes, u64), Failure> {
     let files: Rc<RefCell<Option<Files>>> = Rc::default();
     write_to(&mut plan, args, &files)?;
@@ -335,8 +335,8 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
     }
 }
 
-/// How long a keeper that was told to end looks for a daemon to tell how its job ended: a daemon that is being replaced is
-/// back by then, and a host that is going down should not wait longer.
+/// The time that a keeper that was told to end looks for a daemon to report the job's end to: a replaced daemon is back
+/// by then, and a host that is going down should not wait longer.
 const NEWS_MAX: Duration = Duration::from_secs(10);
 const ORPHANED: &str = "its daemon is gone, and the daemon's state directory was removed";
 
@@ -406,7 +406,7 @@ fn pass_on(keeper: &mut Keeper, signal: i32, notes: &Notes) {
     keeper.wait(vec![], Some(Duration::ZERO));
 }
 
-/// Why no daemon tells of a job: there is none.
+/// The reason for no report of a job: no daemon is there.
 fn no_daemon(keeper: &Keeper, signal: i32) -> String {
     format!(
         "its keeper was told to end (signal {}), and no daemon on {} was there to hear of it",

@@ -17,9 +17,9 @@ use pinfold_sys::{affinity, own, peer, signals};
 use crate::print::say;
 use crate::shell;
 
-/// The variable that tells a `submit` which job, or which members of an array, it keeps,
+/// The variable that names the job, or the members of an array, that a `submit` keeps,
 pub(crate) const JOB: &str = "PINFOLD_KEEPS";
-/// and where the daemon is that has it.
+/// and the socket of their daemon.
 pub(crate) const SOCKET: &str = "PINFOLD_KEEPS_SOCKET";
 /// The shell that called the first keeper: another process starts later keepers.
 pub(crate) const SHELL: &str = "PINFOLD_KEEPS_SHELL";
@@ -126,7 +126,7 @@ pub(crate) fn own_program(words: Vec<OsString>, environment: &Environment) -> Re
     Program::new(&path, words, environment).map_err(|error| Failure::new(ExitCode::NotExecutable, error))
 }
 
-/// The PUs that this process is bound to, unlike the host's first process; empty: it is bound to none.
+/// The PUs that this process is bound to, unlike the host's first process; empty: no binding.
 fn bound_to() -> String {
     let of = |process| affinity::of(process).ok().flatten();
     of(0).filter(|own| of(1).is_some_and(|all| all != *own)).map_or_else(String::new, |own| own.to_string())

@@ -38,7 +38,7 @@ pub(crate) struct Laid {
     topology: Topology,
     /// The cores that the job asks for.
     pub cores: u32,
-    /// The PUs that it names, if it does.
+    /// The PUs that the options name, if any.
     named: CpuSet,
     masks: Vec<CpuSet>,
     ntasks: usize,
@@ -266,12 +266,12 @@ fn cores_of(topology: &Topology, cpus: &CpuSet) -> usize {
     cores.len()
 }
 
-/// Says of launchers how they bind, for Open MPI 4 and 5.
+/// Tell launchers how to bind, for Open MPI 4 and 5.
 const LAUNCHERS_BIND: [&str; 2] =
     ["OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy"];
 
-/// Where a job's PUs are no more than the affinity of its processes, a launcher that binds by itself does not look at that
-/// and leaves them: there its ranks stay as they are, on the job's PUs, unless its user says otherwise.
+/// Where a job's PUs are no more than the affinity of its processes, a launcher that binds by itself ignores and leaves
+/// them: there its ranks stay as they are, on the job's PUs, unless its user says otherwise.
 pub(crate) fn keep_launchers_in(variables: &mut Vec<(String, String)>) {
     if !variables.contains(&("PINFOLD_MODE".to_owned(), "rootless".to_owned())) {
         return;

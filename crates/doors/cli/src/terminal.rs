@@ -91,8 +91,8 @@ impl Terminal {
         Ok(matches!(key, Key::Sign('y' | 'Y')))
     }
 
-    /// A line typed at the foot of the screen; `None`: it was given up (Escape, Ctrl-C). Keys stay with this process
-    /// meanwhile: an interrupt must not leave the terminal as it is now.
+    /// A line typed at the foot of the screen; `None`: the user gave up (Escape, Ctrl-C). Keys stay with this process
+    /// meanwhile: an interrupt must not leave the terminal in this state.
     pub(crate) fn line(&mut self, prompt: &str) -> Result<Option<String>, Failure> {
         let mut typed = Vec::new();
         // Bytes that arrived together with the key that asked for a line belong to the line.

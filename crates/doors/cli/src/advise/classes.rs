@@ -61,7 +61,7 @@ pub(super) struct ClassView {
     pub(super) why: String,
 }
 
-/// The job that advice is for, as far as it is known.
+/// The known features of the job that advice is for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Next<'a> {
     /// The size of its inputs.
@@ -219,7 +219,7 @@ fn cores(done: &[&Run]) -> Option<u32> {
     (1..asked).find(|&cores| busy <= f64::from(cores) + BUSY)
 }
 
-/// The value of which `share` of all are no larger (nearest rank).
+/// The value that `share` of all values do not exceed (nearest rank).
 fn nearest(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

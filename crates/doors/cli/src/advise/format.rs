@@ -47,7 +47,7 @@ pub(crate) enum Consent {
     Lower,
 }
 
-/// A text, and the file that it belongs in.
+/// A text and the name of its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct File {
     pub(super) name: &'static str,
@@ -75,7 +75,7 @@ struct Need<'a> {
     /// The present request of its jobs.
     requested_mib: Option<u64>,
     wall_min: Option<u64>,
-    /// The runs that it rests on.
+    /// The runs behind the advice.
     jobs: usize,
     risk: f64,
     /// Days since its last run.
@@ -165,7 +165,7 @@ fn largest<'a>(needs: Vec<Need<'a>>, consent: Consent, by_class: bool) -> Vec<Ne
     kept
 }
 
-/// A text that a terminal or an editor shows as it is.
+/// A text that a terminal or an editor shows unchanged.
 fn is_text(name: &str) -> bool {
     pinfold_profile::report::plain(name) == name
 }

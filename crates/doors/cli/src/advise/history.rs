@@ -33,21 +33,21 @@ pub(super) struct Run {
     pub(super) user: String,
     /// Its class: the job's name, by default that of its program.
     pub(super) class: String,
-    /// Cores that it asked for.
+    /// The requested cores.
     pub(super) cores: u32,
     pub(super) submitted_s: f64,
     pub(super) started_s: f64,
     pub(super) ended_s: f64,
-    /// Memory that it asked for: its claim, or its limit if it made none.
+    /// The requested memory: the job's claim, or its limit if it made no claim.
     pub(super) request_bytes: Option<u64>,
     /// The size of the files that its command named.
     pub(super) input_bytes: Option<u64>,
     /// The numbers that its command named.
     pub(super) numbers: Vec<Number>,
     pub(super) peak_bytes: u64,
-    /// From start to end, without the time that it was frozen.
+    /// From start to end, without frozen time.
     pub(super) wall_s: f64,
-    /// Cores that it kept busy, in the mean.
+    /// The mean number of busy cores.
     pub(super) cores_mean: f64,
     /// The highest number of busy cores between two samples; `None`: not sampled.
     pub(super) cores_peak: Option<f64>,
@@ -58,7 +58,7 @@ pub(super) struct Run {
 const AT_LIMIT: f64 = 0.95;
 
 impl Run {
-    /// The run that a report tells of; `None`: it did not run, or it is not over.
+    /// The run of a report; `None`: the job did not run, or is not over.
     fn of(report: &ReportView) -> Option<Self> {
         let (wall_s, started_s, ended_s) = (report.wall_s?, report.started_s?, report.ended_s?);
         if report.state != JobState::Exited {
@@ -99,7 +99,7 @@ impl Run {
 
 /// The runs that `args` asks for, by job number.
 pub(super) fn runs(client: &mut Client, args: &OfClasses) -> Result<Vec<Run>, Failure> {
-    // Other users' jobs have to be asked for, and are told to operators.
+    // Other users' jobs have to be asked for, and are shown to operators only.
     let request = crate::show::figures_of(
         Select::Since(print::moment("--since", &args.since)?),
         false,

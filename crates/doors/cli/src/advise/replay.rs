@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use super::table::{Job, Table};
 
-/// Where the class is new and no request is told, a job gets this much: 4 GB.
+/// The advice where the class is new and no request is known: 4 GB.
 const UNKNOWN_BYTES: u64 = 4_000_000_000;
 /// When a job was submitted before an earlier job of the file, its class is learnt anew from this many runs,
 const RELEARNT: usize = 100;
-/// and at most so often.
+/// and at most this often.
 const RELEARNT_TIMES: usize = 300;
-/// Twice as much so often is more than a job can need.
+/// Twice as much this often is more than a job can need.
 const ATTEMPTS_MAX: u32 = 64;
 
 /// The advice for a job.
@@ -51,14 +51,14 @@ pub(super) struct Requested {
     pub(super) wastage_gbh: f64,
 }
 
-/// The jobs of a class that the learner was told of.
+/// The jobs of a class that the learner knows.
 #[derive(Debug)]
 struct Told<'a> {
     learner: Learner,
     train: Vec<&'a Job>,
     /// Jobs that the learner does not know yet, by end and by line.
     waiting: BTreeMap<(u64, usize), &'a Job>,
-    /// All with a known end, the same way.
+    /// All jobs with a known end, in the same order.
     ended: BTreeMap<(u64, usize), &'a Job>,
     /// The learner knows jobs that ended up to this time; `u64::MAX`: it knows some without a time.
     horizon: u64,
@@ -154,7 +154,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Tells the learner of jobs that had ended when `job` was submitted, and of no others.
+    /// Teaches the learner the jobs that had ended when `job` was submitted, and no others.
     fn look(&mut self, job: &Job, settings: &Settings, relearnt: &mut usize) -> Result<(), String> {
         let Some((submit, _)) = job.times else {
             for job in std::mem::take(&mut self.waiting).into_values() {

@@ -14,7 +14,7 @@ pub(crate) struct Size {
     pub(crate) class: String,
     pub(crate) cores: u32,
     pub(crate) memory_bytes: u64,
-    /// Runs that it rests on.
+    /// The runs behind the size.
     pub(crate) jobs: usize,
 }
 

@@ -93,7 +93,7 @@ fn places(head: &[String]) -> Result<BTreeMap<&str, usize>, String> {
     }
 }
 
-/// The job that a line tells of, and its class; its line and the place of its class are not known here.
+/// The job of a line, and its class; its line and the place of its class are not known here.
 fn job<'a>(field: impl Fn(&str) -> &'a str) -> Result<(&'a str, Job), String> {
     let number = |name: &str, least: f64| match field(name) {
         "" => Ok(None),
@@ -125,7 +125,8 @@ fn job<'a>(field: impl Fn(&str) -> &'a str) -> Result<(&'a str, Job), String> {
     let request = number("request_bytes", 0.0)?.filter(|&request| request > 0.0);
     let request_bytes = request.map(|request| bytes("request_bytes", request)).transpose()?;
     let mut numbers = numbers(field("numbers"))?;
-    // A program that sizes itself by its request (Java) holds as much: the request may tell, as any number of a command.
+    // A program that sizes itself by its request (Java) holds as much: the request may predict, like any number of a
+    // command.
     numbers[NUMBERS - 1] = numbers[NUMBERS - 1].or(request);
     let features = Features { input_bytes: number("input_bytes", 0.0)?, numbers };
     let peak_bytes = bytes("peak_bytes", needed("peak_bytes")?)?;

@@ -176,7 +176,7 @@ pub(super) fn why(view: &ClassView, learned: Option<&str>) -> String {
     why
 }
 
-/// A size as it is asked for: whole MiB.
+/// A size as in a request: whole MiB.
 pub(super) fn ask_for(bytes: u64) -> String {
     format!("{} MiB", mebibytes(bytes))
 }

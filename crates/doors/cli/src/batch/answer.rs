@@ -10,7 +10,7 @@ use super::args::BatchArgs;
 use super::outcome;
 use crate::{notify, output, print};
 
-/// How the end is told.
+/// The report at the end.
 pub(super) struct Answer {
     form: Form,
     /// The command of `--notify`.

@@ -161,7 +161,7 @@ impl BatchArgs {
         self.many || self.context
     }
 
-    /// Whether an option says how arguments make commands.
+    /// Whether an option controls how arguments make commands.
     pub(crate) fn is_of_arguments(&self) -> bool {
         let given =
             [self.colsep.is_some(), self.header.is_some(), self.max_args.is_some(), self.results.is_some()];

@@ -15,7 +15,7 @@ pub(crate) enum AtOnce {
 }
 
 impl AtOnce {
-    /// The number of lines where jobs may use so many processors (PUs); at least 1.
+    /// The number of lines for a number of processors (PUs) for jobs; at least 1.
     pub(crate) fn lines(self, processors: usize) -> usize {
         let wide = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
         let lines = match self {

@@ -13,13 +13,13 @@ use super::joblog::JobLog;
 use super::{Batch, ticket};
 use crate::keeper::{Told, send_signal_to_group};
 
-/// How long lines that are told to end have before they are killed: as long as jobs that are cancelled.
+/// The time between telling lines to end and killing them: as for cancelled jobs.
 const KILLED_AFTER: Duration = Duration::from_secs(10);
 
 /// The signals that end a batch.
 const ENDS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
-/// How often the batch looks whether the lines that were told to end have ended.
+/// The interval of looks at the lines that were told to end.
 const LEFTOVERS_PAUSE: Duration = Duration::from_millis(20);
 
 impl Batch {
@@ -131,7 +131,7 @@ impl Batch {
         let _ = spawn::null_streams();
     }
 
-    /// No daemon tells how lines ended: the exit codes of their commands count.
+    /// No daemon reports how lines ended: the exit codes of their commands count.
     pub(super) fn over_without_word(&mut self) {
         let waiting: Vec<usize> =
             (0..self.outcomes.len()).filter(|&index| self.outcomes[index].awaits_word()).collect();

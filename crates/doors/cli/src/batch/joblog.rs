@@ -50,7 +50,7 @@ impl JobLog {
         if file.metadata().map_err(failed)?.len() == 0 {
             file.write_all(HEAD.as_bytes()).map_err(failed)?;
         }
-        // No other process has it open as it is here.
+        // No other process shares this open file description.
         files::set_nonblocking(&file).map_err(failed)?;
         Ok(Self { path: path.to_owned(), file: Some(file), unwritten: Vec::new(), told: false })
     }
@@ -103,7 +103,7 @@ impl JobLog {
         self.file.as_ref().filter(|_| !self.unwritten.is_empty()).map(Wanted::output)
     }
 
-    /// Whether its reader is waited for now that all jobs are over. Says so, once.
+    /// Whether its reader is waited for now that all jobs are over. Prints that, once.
     pub(super) fn waits(&mut self) -> bool {
         let waits = !self.unwritten.is_empty();
         if waits && !std::mem::replace(&mut self.told, true) {
@@ -159,7 +159,7 @@ fn remove_torn_end(log: &File) -> io::Result<()> {
     }
 }
 
-/// The places in the list, from 0, of the jobs that a log says need not run.
+/// The places in the list, from 0, of the jobs that need not run by the log.
 pub(super) fn done(path: &Path, lines: &Lines, failed_again: bool) -> Result<Vec<usize>, Failure> {
     let text = match File::open(path).and_then(input::list) {
         Ok(text) => text,

@@ -350,7 +350,7 @@ fn weight(command: &[String]) -> usize {
     command.iter().map(|word| 6 * word.len() + 3).sum::<usize>() + 3
 }
 
-/// Whether a request that is so long already has room for a command.
+/// Whether a request of this length has room for a command.
 fn fits(bytes: usize, command: &[String]) -> bool {
     bytes == 0 || bytes + weight(command) < REQUEST_MAX_BYTES / 2
 }

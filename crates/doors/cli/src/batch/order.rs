@@ -2,7 +2,7 @@
 //!
 //! Pure. Absent: how long that is, which the daemon knows.
 
-/// Two lengths are alike unless the longer is at least so many times the shorter,
+/// Two lengths are alike unless the longer is at least this many times the shorter,
 const ALIKE: f64 = 1.25;
 /// or both are below this, in microseconds.
 const SHORT_US: u64 = 100_000;

@@ -32,9 +32,9 @@ pub(super) struct Outcome {
     pub to_be_tried_again: bool,
     /// The outcome was reported and counted.
     pub is_over: bool,
-    /// The batch, which ended early, told it to end as well.
+    /// The batch, which ended early, told the line to end as well.
     pub was_told_to_end: bool,
-    /// Bytes that it wrote to standard output, where they were seen; `None`: not all of its output is there yet.
+    /// Bytes that the line wrote to standard output, where they were seen; `None`: not all of its output is there yet.
     pub received: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Outcome {
         self.reason = Some(format!("the output: {error}"));
     }
 
-    /// Whether its command ended, and the daemon has not told the cause of the end.
+    /// Whether the line's command ended, and the daemon has not told the cause of the end.
     pub(super) fn awaits_word(&self) -> bool {
         self.started.is_some() && self.ended.is_some() && !self.is_over
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Lets a line start only so long after the line before it.
+/// Lets a line start only a fixed time after the line before it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pace {
     delay: Duration,

@@ -19,7 +19,7 @@ use super::spool::{Place, Spool};
 const TO_READER: usize = 4096;
 /// Bytes written at once to a file.
 const TO_FILE: usize = 1 << 20;
-/// No more lines are started where the outputs of so many wait,
+/// No more lines are started while this many outputs wait,
 const PARTS_MAX: usize = 1000;
 /// or the file of waiting outputs has come to this size: its room is reused once no output waits.
 const SPOOLED_MAX: u64 = 256 << 20;
@@ -77,7 +77,7 @@ impl Printer {
         parts > PARTS_MAX || (parts > 0 && self.spool.size() > SPOOLED_MAX)
     }
 
-    /// Lets a file be printed when all before it is.
+    /// Lets a file be printed after all earlier files.
     pub(super) fn add(&mut self, file: File, to: Stream, tag: Option<&[u8]>) -> io::Result<()> {
         let left = file.metadata()?.len();
         if left == 0 || self.streams.is_none() {
@@ -140,7 +140,7 @@ impl Printer {
         let count = part.from.read_at(&mut read, part.at)?;
         read.truncate(count);
         part.at += count as u64;
-        // A process that has it open may have cut it.
+        // A process with the open file may have truncated it.
         part.left = if count == 0 { 0 } else { part.left - count as u64 };
         match &part.tag {
             None => self.piece = read,

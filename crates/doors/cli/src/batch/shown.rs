@@ -37,7 +37,7 @@ impl Batch {
         }
     }
 
-    /// Prints outputs. Where that fails it says so, and the batch fails; a reader that has seen enough lacks nothing.
+    /// Prints outputs. A failure is reported, and the batch fails; a reader that stops early lacks nothing.
     pub(super) fn told_lost(&mut self, print: impl FnOnce(&mut Work) -> std::io::Result<()>) {
         if let Err(error) = print(&mut self.work)
             && error.kind() != std::io::ErrorKind::BrokenPipe

@@ -169,7 +169,7 @@ impl Sink {
         matches!(self, Self::Grouped { kept, ordered, .. } if ordered.is_some() || kept.borrow().contains_key(&ticket))
     }
 
-    /// Whether all is there that a line which ended wrote, as far as it is kept here.
+    /// Whether the output of an ended line is complete, as far as it is kept here.
     pub(super) fn is_whole(&self, ticket: u64) -> io::Result<()> {
         let Self::Grouped { kept, .. } = self else { return Ok(()) };
         kept.borrow().get(&ticket).into_iter().flatten().try_for_each(spool::is_whole)

@@ -92,7 +92,7 @@ impl Spool {
             Err(_) => {
                 // The copied part gives its room back.
                 let _ = file.set_len(self.end);
-                // A process that has it open goes on at its end.
+                // A process with the open file goes on at its end.
                 let _ = (&output).seek(SeekFrom::End(0));
                 Place::Own(output)
             }
@@ -138,7 +138,7 @@ pub(super) fn wrote(text: &str) -> File {
 
 #[cfg(test)]
 impl Spool {
-    /// Keeps so much in this file already.
+    /// The file already has content up to `end`.
     pub(super) fn of(file: File, end: u64) -> Self {
         Self { file: Some(Rc::new(file)), end, ..Self::new() }
     }

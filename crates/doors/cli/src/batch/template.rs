@@ -138,7 +138,7 @@ impl Form {
     }
 }
 
-/// Where so many endings of the last part of a path begin, with the dot before them; its length, if it has fewer.
+/// Where the last `endings` endings of a path's last part begin, with the dot before them; its length, if it has fewer.
 fn ending_at(path: &[u8], endings: usize) -> usize {
     let mut at = path.len();
     for _ in 0..endings {
@@ -167,7 +167,7 @@ enum Part {
 }
 
 impl Part {
-    /// The list that it names and that is not there.
+    /// The first missing list that the template names.
     fn beyond(&self, lists: usize) -> Option<isize> {
         match self {
             Self::Argument { place: Some(place), .. } if place.unsigned_abs() > lists => Some(*place),

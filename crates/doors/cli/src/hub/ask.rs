@@ -87,7 +87,7 @@ pub(super) struct HostOf {
 }
 
 impl HostOf {
-    /// Says so if the hub does not hear it now.
+    /// Prints a remark if the hub does not hear the host now.
     pub(super) fn say_if_away(&self) {
         if self.here {
             return;
@@ -179,8 +179,8 @@ pub(crate) fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Resu
     }
 }
 
-/// Shows the reports, or of named jobs that are not over how they are; says whether that was the last time. Between its end
-/// and the bundle with it, a job is not over and not living: it is missed.
+/// Shows the reports, or the states of named jobs that are not over; says whether that was the last time. Between its
+/// end and the bundle with it, a job is not over and not living: it is missed.
 fn look(
     client: &mut Hub<'_>,
     which: &Elsewhere,

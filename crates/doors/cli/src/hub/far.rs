@@ -26,7 +26,7 @@ fn wrong(text: &str) -> Failure {
     Failure::new(ExitCode::Usage, text)
 }
 
-/// A host, as the hub tells of it.
+/// A host, as the hub shows it.
 struct Far<'a> {
     hub: Hub<'a>,
     which: &'a Elsewhere,
@@ -76,7 +76,7 @@ struct Hosts {
     hosts: Vec<HostOf>,
 }
 
-/// The cores of a host, as the hub tells of them.
+/// The cores of a host, as the hub shows them.
 #[derive(Debug, Deserialize)]
 struct Mapped {
     of: HostOf,
@@ -105,7 +105,7 @@ pub(crate) fn map(dial: &Dial, which: &Elsewhere, args: &MapArgs) -> Result<(), 
         told.of.say_if_away();
         match (&told.map, &told.topology) {
             (Some(view), Some(topology)) => show(view, topology, args)?,
-            // Beside others it is no failure.
+            // Beside other hosts this is no failure.
             _ if which.host.is_none() => say(&format!("{name} has told the hub nothing of its cores")),
             _ => {
                 let text = format!(

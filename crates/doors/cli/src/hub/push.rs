@@ -46,13 +46,13 @@ struct Said {
     sent: u64,
 }
 
-/// How long a pusher tries to have its directory alone: `hub status` has it for an instant.
+/// The time that a pusher tries to have its directory alone: `hub status` holds it for an instant.
 const ALONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long `leave` waits for the pusher to end: an exchange takes a minute at most. A round may have several.
 pub(super) const LEFT_WITHIN: Duration = Duration::from_secs(65);
 
-/// How often it is tried.
+/// The interval of the tries.
 const TRIED_EVERY: Duration = Duration::from_millis(20);
 
 /// The file that a pusher locks.
@@ -70,7 +70,7 @@ fn alone(dir: &Path) -> Result<Option<File>, Failure> {
     Ok(locked(&file, ALONE_WITHIN).then_some(file))
 }
 
-/// Locks the file within this time, and says whether it did.
+/// Locks the file within this time, and says whether that succeeded.
 fn locked(file: &File, within: Duration) -> bool {
     let until = Instant::now() + within;
     loop {
@@ -257,7 +257,7 @@ impl Round {
         self.said.trouble.is_none() && self.pusher.is_behind()
     }
 
-    /// A new failure is said once.
+    /// A new failure is reported once.
     fn note(&mut self, error: &UplinkError) {
         let words = plain(&error.to_string());
         if self.said.failed.as_ref() != Some(&words) {
@@ -273,7 +273,7 @@ impl Round {
         self.said.trouble = words;
     }
 
-    /// Goes on until all is sent that was over, or something fails.
+    /// Goes on until all ended jobs are sent, or a failure.
     fn finish(&mut self, daemon: &mut source::Daemon<'_>, dir: &Path) -> Result<(), Failure> {
         loop {
             let wrong = self.said.failed.as_ref().or(self.said.trouble.as_ref());
@@ -319,7 +319,7 @@ struct HubStatus {
     url: Option<String>,
     /// The hub's name for this host.
     name: Option<String>,
-    /// The hub's own key, by which `learning.from_hub` names it.
+    /// The hub's own key, which `learning.from_hub` names.
     hub_key: Option<String>,
     /// Whether a pusher runs.
     running: bool,

@@ -19,7 +19,7 @@ use pinfold_client::{Client, Dial, Failure};
 /// none.
 const SLACK_US: u64 = 86_400_000_000;
 
-/// The daemon names at most so many jobs by their number, the last jobs.
+/// The daemon names at most this many jobs by their number, the last jobs.
 const LAST_MAX: u64 = 1_000_000;
 
 /// Jobs that are asked for by name, at most.
@@ -44,7 +44,7 @@ impl<'a> Daemon<'a> {
         Ok(self.found(Select::Last(1), 0, usize::MAX)?.pop())
     }
 
-    /// The first of these jobs that have a number above `seen`, at most so many.
+    /// The first of these jobs that have a number above `seen`, at most `most`.
     fn found(&mut self, select: Select, seen: u64, most: usize) -> Result<Vec<Found>, Failure> {
         let mut found: Vec<Found> = Vec::new();
         // There may be very many: the connection is dropped once it gave enough.
@@ -81,7 +81,7 @@ impl<'a> Daemon<'a> {
         self.with(|client| answer!(client.ask(&Request::Learn { signed: signed.clone() })?, Done))
     }
 
-    /// The daemon's word by which a hub knows its key.
+    /// The daemon's voucher, from which a hub knows its key.
     pub(super) fn vouch(&mut self, url: &str) -> Result<Voucher, Failure> {
         self.with(|client| super::identity::vouch(client, url, JOIN))
     }
@@ -200,7 +200,7 @@ pub(super) fn check_operator(dial: &Dial) -> Result<(), Failure> {
 }
 
 impl Daemon<'_> {
-    /// How the cores lie, of which jobs may use these PUs.
+    /// The layout of the cores, with these PUs for jobs.
     fn topology(&mut self, cpus: &str) -> Result<Topology, Failure> {
         if let Some((of, topology)) = &self.topology
             && of == cpus

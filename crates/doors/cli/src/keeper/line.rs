@@ -19,13 +19,13 @@ use pinfold_client::{Dial, Welcome};
 /// The first interval of looking for a lost daemon; a look is a single `connect`.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// How often it is looked for at last: a daemon without room for more keepers must have time for others.
+/// The last interval of looks for a daemon: a daemon without room for more keepers must have time for others.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// How long a daemon that is back may take to answer the greeting.
 const WELCOME_MAX: Duration = Duration::from_secs(5);
 
-/// After so long without a daemon a keeper may start a daemon itself.
+/// Without a daemon for this time, a keeper may start a daemon itself.
 const AUTOSTART_AFTER: Duration = Duration::from_millis(1500);
 
 /// See the module's page.
@@ -145,7 +145,7 @@ impl Line {
         Ok(())
     }
 
-    /// Reads once; says whether anything had arrived.
+    /// Reads once; says whether any message had arrived.
     pub(super) fn read(&mut self) -> Result<bool, Gone> {
         let mut buffer = [0; 16 * 1024];
         let Some(link) = &mut self.link else { return Ok(false) };
@@ -185,7 +185,7 @@ impl Line {
         true
     }
 
-    /// Looks for a lost daemon, if it is time.
+    /// Looks for a lost daemon, if a look is due.
     pub(super) fn look(&mut self) -> Looked {
         let now = Instant::now();
         if !self.is_lost() || now < self.next_try {
@@ -268,7 +268,7 @@ impl Line {
     }
 }
 
-/// The pause between two looks for a daemon that has been away for so long.
+/// The pause between two looks for a daemon that has been away for this time.
 fn pause_after(away: Duration) -> Duration {
     (away / 10).clamp(RETRY, RETRY_MAX)
 }

@@ -32,14 +32,14 @@ impl Link {
             link.push(first);
         }
         match link.stream.write_all(&link.out) {
-            // A daemon that hung up may have said why before.
+            // A daemon that hung up may have sent the reason before.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
             _ => link.out.clear(),
         }
         Ok(link)
     }
 
-    /// Says something with the next that is sent.
+    /// Sends a request with the next flush.
     pub(super) fn push(&mut self, request: &Request) {
         // The daemon reads no request of this length, and would cut the keeper off.
         if let Err(error) = wire::encode(request, &mut self.out) {

@@ -22,8 +22,8 @@ pub(crate) fn send_signal(pid: u32, signal: i32) {
     signals::send(pid, signal);
 }
 
-/// Whether a command ended by a signal that a user sends to end programs, as the command's parent or its shell (128+N)
-/// tells.
+/// Whether a command ended by a signal that a user sends to end programs, by the exit of the command or of its shell
+/// (128+N).
 pub(crate) fn ended_by_signal(reaped: &Reaped) -> bool {
     let signal = reaped.signal.or_else(|| reaped.exit_code.map(|code| code - 128));
     signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal))

@@ -16,12 +16,13 @@ impl Keeper {
         self.line.socket()
     }
 
-    /// Whether no daemon will have the jobs again: it has been away for so long, and its state directory was removed.
+    /// Whether no daemon will have the jobs again: the daemon was away for this time, and its state directory was
+    /// removed.
     pub(crate) fn is_orphaned(&self, after: Duration) -> bool {
         self.alone_for().is_some_and(|alone| alone >= after) && self.line.state_is_gone()
     }
 
-    /// Jobs that ended, while the daemon that is to hear of it is away.
+    /// Ended jobs of an absent daemon.
     pub(crate) fn ends_for_nobody(&self) -> Vec<(u64, Ending)> {
         let ended = |(&ticket, kept): (&u64, &Kept)| match kept.stage {
             Stage::Ended(ending) => Some((ticket, ending)),

@@ -12,8 +12,8 @@ impl Keeper {
         self.jobs.iter().filter_map(waits).collect()
     }
 
-    /// Asks the daemon why this job is in its state. The answer is told as [`super::Told::Why`]; there is none from a
-    /// daemon that is away, and none for a job that has no number yet.
+    /// Asks the daemon why this job is in its state. The answer arrives as [`super::Told::Why`]; an absent daemon gives
+    /// none, nor is there an answer for a job without a number.
     pub(crate) fn ask_why(&mut self, ticket: u64) {
         if let Some(job) = self.jobs.get(&ticket).and_then(|kept| kept.job) {
             self.send(&Request::Why { job, at_us: None });

@@ -17,7 +17,7 @@ use pinfold_client::{Client, Dial, Failure, unexpected};
 /// How often a file is looked at that may grow.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A file that a job is about to make as it starts is there within so many looks.
+/// A file that a job is about to make as it starts is there within this many looks.
 const LOOKS_FOR_NEW: u32 = 5;
 
 /// The time to look for a lost daemon: a replaced daemon is back by then.
@@ -57,7 +57,7 @@ impl<'a> Jobs<'a> {
         Ok(self.status(job)?.is_none_or(|view| view.state == JobState::Exited))
     }
 
-    /// Says that a job has not started where that is so; gives whether it is.
+    /// Says that a job has not started, if so; gives whether it has not.
     fn says_it_waits(&mut self, job: u64, name: &str) -> Result<bool, Failure> {
         let waits = |view: JobView| view.started_s.is_none() && view.state != JobState::Exited;
         let waits = self.status(job)?.is_some_and(waits);
@@ -91,7 +91,7 @@ impl<'a> Jobs<'a> {
         }
         match failed {
             Some(failure) if files.is_empty() => return Err(failure),
-            // Perhaps a device, or removed by its user: the other file is there all the same.
+            // Perhaps a device, or removed by its user: the other file is followed all the same.
             Some(failure) => say(&failure.message),
             None if files.is_empty() => return Ok(()),
             None => {}
@@ -127,7 +127,7 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Says so where a job failed and wrote nothing.
+    /// Reports a failed job without output.
     fn tell_silence(&mut self, job: u64, name: &str, paths: &[PathBuf]) -> Result<(), Failure> {
         let failed = |view: JobView| view.state == JobState::Exited && !view.ended_well();
         if self.status(job)?.is_some_and(failed) {
@@ -186,7 +186,7 @@ struct Followed {
     path: PathBuf,
     /// The file is a job's standard error, printed beside the output.
     errors: bool,
-    /// No file is at its path any more; said once.
+    /// No file is at its path any more; reported once.
     is_removed: bool,
 }
 

@@ -24,13 +24,13 @@ pub(super) struct Figures {
     pub own_slots: u64,
     /// Jobs that wait for a slot or for memory.
     pub waiting: u64,
-    /// PUs that it is bound to.
+    /// PUs that the build's job is bound to.
     pub own_pus: u64,
     /// Memory that all jobs may have, in bytes.
     pub budget_bytes: u64,
     /// Memory that all jobs hold, in bytes.
     pub held_bytes: u64,
-    /// Memory that it holds, in bytes; `None`: not read.
+    /// Memory of the build's job, in bytes; `None`: not read.
     pub own_bytes: Option<u64>,
     /// The share of time in which all processes stalled for memory, over 10 s.
     pub pressure: Option<f64>,
@@ -57,7 +57,7 @@ impl Figures {
         })
     }
 
-    /// How many commands may run at once, from 1 to `most`, given that so many run now.
+    /// How many commands may run at once, from 1 to `most`, while `running` run now.
     pub(super) fn allowance(&self, running: u32, most: u32) -> u32 {
         let others = self.used.saturating_sub(self.own_slots).saturating_add(self.waiting);
         let left = self.cores.saturating_sub(others).saturating_mul(self.pus) / self.cores.max(1);

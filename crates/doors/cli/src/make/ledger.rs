@@ -45,7 +45,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Tokens that clients hold, when so many are free.
+    /// Tokens that clients hold, when `free` are free.
     pub(super) fn with_clients(&self, free: u32) -> u32 {
         self.issued.saturating_sub(free)
     }

@@ -39,7 +39,7 @@ pub(super) struct Server {
     pus: u64,
     /// How many commands may run at once.
     allowed: u32,
-    /// The job's processes, as last told.
+    /// The job's processes, by the last report.
     pids: Vec<u32>,
     next: Option<Instant>,
     broken: bool,
@@ -53,7 +53,7 @@ impl Server {
         Ok(Self { dial, client, proc, pool, ledger, most, own_slots, pus, allowed, pids, next, broken })
     }
 
-    /// How the host and the job stand; `None`: no daemon tells.
+    /// The figures of host and job; `None`: no daemon answers.
     fn ask(&mut self, job: u64) -> Option<Figures> {
         if self.client.is_none() {
             self.client = self.dial.connect_within(ANSWER_MAX);

@@ -142,7 +142,7 @@ fn is_number(word: &OsStr) -> bool {
     !word.is_empty() && word.as_bytes().iter().all(u8::is_ascii_digit)
 }
 
-/// The version that a program says it is of, of `GNU Make 4.4.1` and `1.13.0.git` its first two numbers.
+/// The version that a program prints, of `GNU Make 4.4.1` and `1.13.0.git` its first two numbers.
 pub(super) fn version(said: &str) -> Option<(u32, u32)> {
     let word = said.lines().next()?.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
     let mut numbers = word.split('.').map(|part| part.parse::<u32>().ok());

@@ -7,7 +7,7 @@ use crate::names::{self, JobRef};
 use crate::print::moment;
 use pinfold_client::{Client, Failure};
 
-/// Asks for jobs, all of which are wanted at once.
+/// Asks for jobs, and collects them.
 pub(super) fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failure> {
     let mut reports = Vec::new();
     each(client, request, |report| {

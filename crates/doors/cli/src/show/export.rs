@@ -89,7 +89,7 @@ pub(crate) struct ExportWhich {
 }
 
 impl ExportArgs {
-    /// The form, if it can go where it is to go.
+    /// The form, if its destination can take it.
     pub(crate) fn form(&self) -> Result<export::Form, Failure> {
         let ending = self.output.as_deref().and_then(|file| file.extension()?.to_str());
         let form = match (self.format, ending) {
@@ -166,7 +166,7 @@ pub(crate) struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// Begins it; a file that is there stays as it is until the end.
+    /// Begins the table; an existing file stays as it is until the end.
     pub(crate) fn new(form: export::Form, file: Option<&'a Path>) -> Result<Self, Failure> {
         let table = export::Table::new(form);
         let Some(path) = file else {

@@ -71,7 +71,7 @@ impl Filter {
     /// Whether the named keys are keys of jobs, also if there is no job.
     fn check<T: Serialize + DeserializeOwned>(&self, first: Option<&T>) -> Result<(), Failure> {
         let mut fields: Vec<&str> = fields::of::<T>().to_vec();
-        // A type that is put together of several tells its keys by its values alone.
+        // A type that is composed of several types shows its keys by its values alone.
         let first = first.map(keys_of).filter(|_| fields.is_empty());
         fields.extend(first.iter().flat_map(|keys| keys.keys().map(String::as_str)));
         if fields.is_empty() {
@@ -83,7 +83,7 @@ impl Filter {
         unknown.next().map_or(Ok(()), |(option, key)| Err(no_key(option, key, &fields)))
     }
 
-    /// The words if so many jobs of this host were looked at and none is shown; `None`: no option kept a job back.
+    /// The message if `looked_at` jobs of this host were read and none is shown; `None`: no option kept a job back.
     pub(crate) fn none_of(&self, looked_at: usize) -> Option<String> {
         let unknown = self.user.as_ref().filter(|user| peer::user_named(user).is_none());
         match unknown {
@@ -193,7 +193,7 @@ fn is_in_state(state: &str, word: &str) -> bool {
     state == word || word == "suspended" && matches!(state, "frozen" | "parked")
 }
 
-/// Whether a name is as the pattern has it, `*` standing for any characters.
+/// Whether a name matches the pattern, `*` standing for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or("")) else { return false };

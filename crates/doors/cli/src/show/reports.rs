@@ -22,7 +22,7 @@ use pinfold_client::{Client, Dial, Failure, outputs::Outputs};
 /// The number of jobs shown by default.
 const LAST: u32 = 20;
 
-/// Among so many of the user's last jobs `--failed` looks for failures: as many as a report covers.
+/// `--failed` looks for failures among this many of the user's last jobs: as many as a report covers.
 pub(crate) const LOOKED_AT: u32 = 1000;
 
 #[derive(Debug, Args)]
@@ -44,17 +44,17 @@ impl Which {
         selected(client, &self.jobs, self.last_of(), self.since.as_deref())
     }
 
-    /// How many of the last jobs are meant: some, if nothing is said.
+    /// How many of the last jobs are meant: a default without options.
     pub(crate) fn last_of(&self) -> Option<u32> {
         self.last.or(self.is_unsaid().then_some(LAST))
     }
 
-    /// Whether nothing is said of which jobs.
+    /// Whether no option selects jobs.
     fn is_unsaid(&self) -> bool {
         self.jobs.is_empty() && self.last.is_none() && self.since.is_none()
     }
 
-    /// Says why no job is shown, and where others may be.
+    /// Prints why no job is shown, and where others may be.
     pub(crate) fn say_none(&self, words: &str) {
         let further = if self.is_unsaid() { "; --last N and --since WHEN look further back" } else { "" };
         say(&format!("{words}{further}"));

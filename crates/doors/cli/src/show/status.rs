@@ -84,7 +84,7 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
 /// The most waiting jobs with a question of their own; rows of the others name the command.
 const WHY_MAX: usize = 50;
 
-/// Adds the cause to waiting jobs without a reason; so many are asked about.
+/// Adds the cause to waiting jobs without a reason, for at most `most` jobs.
 pub(crate) fn say_why(client: &mut Client, jobs: &mut [JobView], most: usize) -> Result<(), Failure> {
     let waits = |job: &&mut JobView| {
         matches!(job.state, JobState::Queued | JobState::Held)

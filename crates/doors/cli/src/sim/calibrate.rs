@@ -68,9 +68,9 @@ enum Kind {
 trait Host {
     /// Cores to measure.
     fn cores(&self) -> usize;
-    /// Rounds of work in a second of processor time, on average over so many cores that all do it for so long.
+    /// Rounds of work in a second of processor time, on average over `cores` cores that all work for about `time`.
     fn work(&mut self, kind: Kind, cores: usize, time: Duration) -> Result<f64, Failure>;
-    /// Bytes that so many files take together in a second, until they are on disk, written for about so long.
+    /// Bytes that `files` files take together in a second, until they are on disk, written for about `time`.
     fn write(&mut self, files: usize, time: Duration) -> Result<u64, Failure>;
     /// Requests that each of some writers brings to disk in a second, in sequence, over about `time`; each makes a file
     /// longer. `sizes`: each writer's bytes per request.
@@ -105,7 +105,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     print_text(|out| tell(&found, out))
 }
 
-/// Measures a host for about so long; `word` is told of failed measurements and of disturbances.
+/// Measures a host for about `time`; `word` gets failed measurements and disturbances.
 fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> Result<Calibration, Failure> {
     let cores = host.cores();
     let step = time / (ROUNDS * STEPS);

@@ -131,7 +131,7 @@ impl Calibration {
     /// Reads a file; the error names the file and the fault.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let wrong = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text.to_owned());
-        // Bounded as it is read: a device says nothing of its size.
+        // Bounded while reading: a device has no size.
         let mut bytes = Vec::new();
         File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > BYTES_MAX {
@@ -200,7 +200,7 @@ pub(super) fn find(args: &SimArgs, site: &Site) -> Result<Option<(Calibration, b
     Ok(None)
 }
 
-/// A calibration of another machine's cores says nothing here.
+/// A calibration of another machine's cores does not apply here.
 fn fits(read: Calibration, site: &Site, path: &Path) -> Option<Calibration> {
     let cores = site.own_cores;
     if cores.is_none_or(|cores| cores == read.cores as usize) {

@@ -46,7 +46,7 @@ pub(super) enum Input {
 /// Jobs of a file or of the host's store.
 #[derive(Debug)]
 pub(super) struct Listed {
-    /// How it is named to people.
+    /// The name for people.
     name: String,
     list: List,
     /// From the store, for each job of the list: its run time and the jobs beside it.
@@ -117,7 +117,7 @@ impl Input {
         Ok(Self::List(Listed { name, list, runs: Vec::new(), settings: Vec::new() }))
     }
 
-    /// Whether so many runs can be played: a log is read for each, and a pipe can be read once.
+    /// Whether this many runs can be played: a log is read for each, and a pipe can be read once.
     pub(super) fn check_runs(&self, runs: u64) -> Result<(), Failure> {
         let Self::Swf(file) = self else { return Ok(()) };
         let again = std::fs::metadata(file).is_ok_and(|data| data.is_file() || data.is_dir());
@@ -131,7 +131,7 @@ impl Input {
         Err(Failure::new(ExitCode::Usage, text))
     }
 
-    /// The settings of the host that the jobs ran on, where it is known.
+    /// The settings of the host that the jobs ran on, if known.
     pub(super) fn settings(&self) -> &[ConfigValue] {
         match self {
             Self::Swf(_) => &[],
@@ -139,7 +139,7 @@ impl Input {
         }
     }
 
-    /// Whether this is a log of a cluster, which says itself how large that was.
+    /// Whether this is a log of a cluster, which states the cluster's size.
     pub(super) fn is_log(&self) -> bool {
         matches!(self, Self::Swf(_))
     }

@@ -49,7 +49,7 @@ pub(super) fn config(args: &SimArgs, settings: &[ConfigValue]) -> Config {
     config
 }
 
-/// The jobs of this host's store that are over, as the daemon tells of them.
+/// The finished jobs of this host's store, from the daemon.
 pub(super) fn jobs(dial: &Dial, since: &str) -> Result<Input, Failure> {
     let request =
         crate::show::figures_of(Select::Since(crate::print::moment("--since", since)?), false, false);

@@ -17,7 +17,7 @@ use pinfold_client::Failure;
 const SIZE: (u32, u32) = (1400, 900);
 /// A host has at least this many rows, if it has as many cores: idle cores are seen as well.
 const IDLE_ROWS_MAX: usize = 4096;
-/// Jobs that are told apart in a picture at most, a job on several hosts being several.
+/// The most distinct jobs in a picture, a job on several hosts being several.
 const JOBS_MAX: usize = 50_000;
 /// The most bars of a picture, each a core of a job: some 40 MB of SVG.
 const BARS_MAX: u64 = 500_000;
@@ -102,7 +102,7 @@ fn panel(title: &str, unit: Unit, series: Vec<(&str, Vec<(f64, f64)>)>) -> Panel
 
 /// A row for each core, and more for jobs that were there beyond them. A job takes the lowest rows that are free.
 fn rows(stays: &[(Micros, Micros, usize, u32)], loaded: &Loaded, begin_us: Micros) -> Vec<Vec<Bar>> {
-    // A row is made as it is needed: a log's pool may have more cores than memory holds rows.
+    // A row is made when needed: a log's pool may have more cores than memory holds rows.
     let mut rows: Vec<Vec<Bar>> = Vec::new();
     let mut free: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
     let mut taken: BinaryHeap<Reverse<(Micros, usize)>> = BinaryHeap::new();

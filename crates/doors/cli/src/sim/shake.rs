@@ -6,7 +6,7 @@
 use pinfold_cluster::swf::Record;
 use pinfold_whatif::list::List;
 
-/// A job is submitted up to so many seconds later.
+/// A job is submitted up to this many seconds later.
 const SHAKEN_S: u64 = 60;
 
 /// By how much each job of a replay is submitted later.
@@ -27,7 +27,7 @@ impl Shake {
         Record { submit_s: record.submit_s.map(|at_s| at_s.saturating_add(later_s)), ..record }
     }
 
-    /// The list shaken; `None`: it is as it was.
+    /// The shaken list; `None`: unchanged.
     pub(super) fn list(self, list: &List) -> Option<List> {
         self.seed?;
         let mut shaken = List::default();

@@ -44,7 +44,7 @@ pub(super) struct Variant {
     config: Config,
     /// A key of the configuration was set.
     configured: bool,
-    /// How a workload manager dispatches was said.
+    /// Whether options name a workload manager's dispatch.
     dispatched: bool,
     log: bool,
 }
@@ -276,7 +276,7 @@ pub(super) fn variants(
     for variant in &mut variants {
         if variant.label.is_empty() {
             let policy = name(variant.policy());
-            // Where no dispatcher stands before the host its rule says nothing.
+            // Without a dispatcher before the host its rule does not matter.
             variant.label = if variant.is_own_host() && variant.policy() == HostPolicyArg::Pinfold {
                 format!("host-policy={policy}")
             } else {

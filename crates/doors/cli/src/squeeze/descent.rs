@@ -13,7 +13,7 @@ const PAGE_S: f64 = 1e-4;
 /// After this many steps that each freed less than a tenth of the asked amount, nothing more can be taken.
 const STUCK_STEPS: u32 = 3;
 const STUCK_SHARE: f64 = 0.1;
-/// A job that stalls for so many windows without being squeezed is short of memory already.
+/// A job that stalls for this many windows without being squeezed is short of memory already.
 const BUSY_WINDOWS: u32 = 3;
 /// No job is squeezed below: a process and its libraries need that much.
 const FLOOR_BYTES: u64 = 4 << 20;
@@ -57,7 +57,7 @@ pub(super) enum End {
 /// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Take so many bytes away, and watch for a window.
+    /// Take this many bytes away, and watch for a window.
     Take(u64),
     /// Watch for a window.
     Watch,
@@ -164,7 +164,7 @@ fn above(bytes: u64) -> u64 {
     share(bytes, ABOVE_GOOD).saturating_add(1)
 }
 
-/// A share, or a multiple, of so many bytes, rounded down.
+/// A share, or a multiple, of `bytes`, rounded down.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats saturate")]
 fn share(bytes: u64, of: f64) -> u64 {
     (bytes as f64 * of) as u64

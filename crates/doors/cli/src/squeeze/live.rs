@@ -50,7 +50,7 @@ struct View<'a> {
     job: u64,
     /// The job's memory at first.
     from_bytes: u64,
-    /// The least that it is known to run as well with; `null`: nothing is known.
+    /// The least memory known to suffice; `null`: unknown.
     knee_bytes: Option<u64>,
     /// The source of stalls: `pressure`, or `pages` that came back.
     stalls_by: &'static str,
@@ -145,7 +145,7 @@ impl Squeezing<'_> {
         }
     }
 
-    /// Has so many bytes taken; gives the job as it was before that. `None`: it is over.
+    /// Takes this many bytes; gives the job's reading from before. `None`: the job is over.
     fn ask(&mut self, bytes: u64) -> Result<Option<Reading>, Failure> {
         match self.client.ask(&Request::Squeeze { job: self.job, bytes }) {
             Ok(Reply::Squeezed { frozen, ram_bytes, stalled_us, returned_pages, .. }) => {

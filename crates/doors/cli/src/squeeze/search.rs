@@ -14,13 +14,13 @@ use serde::Serialize;
 
 use pinfold_client::Failure;
 
-/// A run takes at most so many times as long as without a bound, to be as good.
+/// A good run takes at most this many times as long as without a bound.
 const SLOWER: f64 = 1.2;
 /// The seconds added to that limit: starting and ending a job varies.
 const SLOWER_S: f64 = 0.1;
 /// A good run stalls at most for this fraction of the time longer.
 const STALLED: f64 = 0.05;
-/// A run is given up after so many times the time, and this much more.
+/// A run is given up after this many times the time, and this much more.
 const GIVEN_UP: f64 = 6.0;
 const GIVEN_UP_S: f64 = 10.0;
 /// No bound below is tried: a process and its libraries need that much.
@@ -40,7 +40,7 @@ pub(super) struct Tried {
     pub(super) limit_bytes: Option<u64>,
     /// From start to end, without the time that it was frozen.
     pub(super) wall_s: f64,
-    /// How long some of its threads waited for a processor: others had it; `null`: the host does not tell.
+    /// The time that some of its threads waited for a processor that others had; `null`: the host does not tell.
     pub(super) waited_s: Option<f64>,
     /// How long some of its threads waited for memory; `null`: the host does not tell.
     pub(super) stalled_s: Option<f64>,
@@ -103,7 +103,7 @@ struct Search<R> {
     free_stalled_s: f64,
 }
 
-/// Finds the knee to a share of `step`. `run` runs the command within a bound, for so long at most.
+/// Finds the knee to a share of `step`. `run` runs the command within a bound, with a time limit.
 pub(super) fn search<R>(step: f64, run: R) -> Result<Found, Failure>
 where
     R: FnMut(Option<u64>, Option<Duration>) -> Result<Tried, Failure>,
@@ -253,7 +253,7 @@ where
     }
 }
 
-/// A share of so many bytes, in whole pages.
+/// A share of `bytes`, in whole pages.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats saturate")]
 fn share_of(bytes: u64, share: f64) -> u64 {
     whole_pages((bytes as f64 * share) as u64)

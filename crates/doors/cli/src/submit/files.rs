@@ -43,7 +43,7 @@ pub(crate) fn null() -> Option<OwnedFd> {
 /// How a file is opened for a job's output.
 pub(crate) type Open = fn(&Path, Named) -> std::io::Result<File>;
 
-/// Names of output files in which `%A`, `%a`, `%j` and `%%` stand for something.
+/// Names of output files with the placeholders `%A`, `%a`, `%j` and `%%`.
 pub(crate) struct Names {
     pub out: (PathBuf, Named),
     pub err: (PathBuf, Named),

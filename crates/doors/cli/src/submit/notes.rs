@@ -33,7 +33,7 @@ impl Notes {
         Self { error_of, notify: None }
     }
 
-    /// A job ended, of which no daemon tells, for this reason.
+    /// A job that no daemon reports ended, for this reason.
     pub(crate) fn ended(&self, ticket: u64, ending: &Ending, why: &str) {
         let how = match (ending.exit_code, ending.signal) {
             (_, Some(signal)) => format!("was ended by signal {}", signal_name(signal)),
@@ -43,7 +43,7 @@ impl Notes {
         self.leave(ticket, &how, why);
     }
 
-    /// A job was not started, of which no daemon tells, for this reason.
+    /// A job that no daemon reports was not started, for this reason.
     pub(crate) fn not_started(&self, ticket: u64, why: &str) {
         self.leave(ticket, "was not started", why);
     }

@@ -165,7 +165,7 @@ fn another(dial: &Dial, args: &EnterArgs, lost: &mut u32) -> Result<Option<Clien
     }
 }
 
-/// Waits before the next look; the first time it is said why.
+/// Waits before the next look; the first time with the reason printed.
 fn wait_for_daemon(pid: u32, looks: &mut u32, name: &ExternalName, failure: &Failure) -> Result<(), Failure> {
     if *looks == 0 {
         say(&format!("{name} waits: {}", failure.message));
@@ -218,12 +218,12 @@ fn part_of_memory(bytes: u64) -> Option<u64> {
     (1..info.total_bytes).contains(&bytes).then_some(bytes)
 }
 
-/// The cores of the host; a manager may be told of more than there are.
+/// The cores of the host; a manager's figure may be higher.
 fn all_cores() -> Option<u32> {
     Some(discover::host().ok()?.cores().max(1))
 }
 
-/// Whole cores for so many PUs, and no more than there are: a manager may be told of more than that.
+/// Whole cores for this many PUs, bounded by the host: a manager's figure may be higher.
 fn cores_of(pus: u32) -> Option<u32> {
     let topology = discover::host().ok()?;
     // Not the usable PUs: the hook is bound as its job is.

@@ -19,7 +19,7 @@ use crate::output;
 use crate::print::{print_text, say};
 use pinfold_client::{Dial, Failure};
 
-/// Where hooks are kept, unless it is said.
+/// The default directory of hooks.
 const HOOKS: &str = "/usr/lib/pinfold/wlm";
 /// The paths in hooks for another system's root: the packages' program and the service's socket.
 const PROGRAM: &str = "/usr/bin/pinfold";
@@ -189,7 +189,7 @@ fn apply(lines: &[Setting]) -> Result<(), Failure> {
     show(&others)
 }
 
-/// The file as it is; `None`: there is none.
+/// The file's text; `None`: there is no file.
 fn text_in(path: &Path) -> Result<Option<String>, Failure> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
