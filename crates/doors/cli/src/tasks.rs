@@ -2,8 +2,8 @@
 //! tasks lie on its cores.
 //!
 //! Three kinds of request. A request without options gets a single process on the job's cores. Counts and hints get the
-//! layout that Slurm would make of them on the job's cores, and each task bound to its part. Named PUs (`--cpu-bind
-//! map_cpu:...`, `mask_cpu:...`) get a job on exactly these PUs. Absent here: starting anything.
+//! layout that Slurm would make of them on the job's cores, and each task bound to its part. Named PUs
+//! (`--cpu-bind map_cpu:...`, `mask_cpu:...`) get a job on exactly these PUs. Absent here: starting anything.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -88,8 +88,8 @@ const TABLE: &[Row] = &[
     ("cancel", &["-9", "-f", "--force", "-u"], "`pinfold cancel --signal KILL JOB` ends a job at once"),
 ];
 
-/// Advice on a word of another tool, typed at a command of pinfold (empty: in place of a command): `advice("batch",
-/// "--nice")`.
+/// Advice on a word of another tool, typed at a command of pinfold (empty: in place of a command):
+/// `advice("batch", "--nice")`.
 pub(crate) fn advice(command: &str, word: &str) -> Option<&'static str> {
     TABLE
         .iter()
