@@ -1,4 +1,4 @@
-//! The memory that jobs of a class should ask for, by the jobs that hosts told of: the answer of `pinfold advise`
+//! The advised memory of a class, from the jobs that hosts sent: the answer of `pinfold advise`
 //! ([`pinfold_advise::answer`]), for the week and its mail. Absent here: words.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use pinfold_advise::{Advice, Ended, Features, Row, answer};
 
 use crate::store::{ClassRun, JobQuery, Store, StoreError};
 
-/// Jobs that ended longer ago than this do not count, as for `pinfold advise`: 90 days.
+/// Age at which jobs stop counting, as for `pinfold advise`, in microseconds: 90 days.
 const SINCE_US: u64 = 90 * 86_400_000_000;
 
 const MIB: u64 = 1 << 20;
@@ -21,7 +21,7 @@ pub(crate) struct Class {
     pub(crate) advice: Advice,
 }
 
-/// The classes of a name for which there is advice, by the jobs that `query` asks for and that ended before `until_us`.
+/// The classes of a name that have advice, from the query's jobs that ended before `until_us`.
 pub(crate) fn classes(
     store: &Store,
     name: &str,
@@ -52,7 +52,7 @@ pub(crate) fn ask_bytes(advice: &Advice) -> u64 {
     advice.bytes.div_ceil(MIB) * MIB
 }
 
-/// A size of whole MiB as an option takes it, without loss.
+/// Formats a size of whole MiB as an option's value, without loss.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{}MiB", bytes / MIB)
 }

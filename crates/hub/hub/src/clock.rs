@@ -9,17 +9,17 @@ use pinfold_proto::view::seconds;
 
 use crate::store::StoreError;
 
-/// Clocks agree that are apart by no more, in microseconds: a day, so that nothing is more than a month off.
+/// The largest difference of agreeing clocks, in microseconds: a day, so that no row is more than a month off.
 const APART_US: u64 = 86_400_000_000;
 
-/// No right clock is before this program was written, in microseconds since the Unix epoch: the beginning of 2026.
+/// A clock before this program's release is wrong, in microseconds since the Unix epoch: the beginning of 2026.
 const WRITTEN_US: u64 = 1_767_225_600_000_000;
 
 /// The evidence for and against the hub's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
     now_us: u64,
-    /// When the database was told something last before this hub was started.
+    /// The database's last change before this hub's start, in microseconds.
     kept_us: u64,
     /// Connected hosts with agreeing clocks, and with differing clocks.
     agree: usize,
@@ -36,7 +36,7 @@ impl Clock {
         Self { now_us, kept_us, agree, differ }
     }
 
-    /// Whether more hosts that are heard agree with it than do not: only then old months are removed by it.
+    /// Whether more connected hosts agree with the clock than differ: only then may it remove old months.
     #[must_use]
     pub const fn is_confirmed(self) -> bool {
         self.now_us >= WRITTEN_US && self.agree > self.differ
@@ -97,7 +97,7 @@ mod tests {
         check(NOW_US, NOW_US, &[], (true, false));
         check(NOW_US - 2 * APART_US, NOW_US, &[], (false, false));
         check(NOW_US - 2 * APART_US, NOW_US, &[YEAR_US], (false, false));
-        // The database was told by a clock that was ahead.
+        // The database's last change was dated by a clock that was ahead.
         check(NOW_US, NOW_US + 9 * APART_US, &[0], (true, true));
         // A machine whose clock has no battery: its own host agrees.
         check(1_000_000, 0, &[0], (false, false));

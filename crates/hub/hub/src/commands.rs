@@ -30,7 +30,7 @@ fn open(at: &Location) -> Result<Store, Failure> {
     Ok(Store::open_existing(at)?)
 }
 
-/// The database's file; of a server another program has the command.
+/// The database's file; for a server, the error names the equivalent command of PostgreSQL.
 fn file<'a>(at: &'a Location, instead: &str) -> Result<&'a Path, Failure> {
     match at {
         Location::File(path) => Ok(path),

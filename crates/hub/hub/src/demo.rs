@@ -16,7 +16,7 @@ use crate::store::now_us;
 
 pub use host::SimulatedHost;
 
-/// How often a host says how it is.
+/// Interval of a host's status.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// A simulated host and its hub.
@@ -28,11 +28,11 @@ pub struct Host {
     pub token: String,
     /// The hub.
     pub url: String,
-    /// How many days of jobs it has behind it.
+    /// Days of past jobs.
     pub days: u32,
-    /// From which its jobs follow.
+    /// The seed of the jobs.
     pub seed: u64,
-    /// Where its spool is, in a directory of its name.
+    /// The spool's parent directory.
     pub dir: PathBuf,
 }
 

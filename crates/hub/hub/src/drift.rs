@@ -14,7 +14,7 @@ use crate::workflow::steps::{Change, Figure, RUNS_MIN, beside};
 /// Weeks that the last weeks are compared with.
 const WEEKS_BEFORE: usize = 12;
 
-/// A week of fewer jobs says too little of their median.
+/// The fewest jobs for a meaningful median of a week.
 const JOBS_MIN: u64 = 3;
 
 /// The most versions shown, the last by arrival.
@@ -33,11 +33,11 @@ pub struct Report {
     pub versions: Vec<Version>,
     /// The median of memory in the last weeks beside the weeks before.
     pub memory: Figure,
-    /// The same of wall time.
+    /// The median of wall time, in the same comparison.
     pub wall: Figure,
     /// Drift by the record of advice.
     pub advice: pinfold_advise::Drift,
-    /// So many weeks before could be compared with.
+    /// Number of earlier weeks compared with.
     pub before: usize,
     /// Number of last jobs read singly.
     pub runs: usize,

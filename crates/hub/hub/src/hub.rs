@@ -38,7 +38,7 @@ const HELD_AT_ONCE: usize = 128;
 const KEPT_EVERY: Duration = Duration::from_secs(45);
 const KEPT_EVERY_SHARED: Duration = Duration::from_secs(4);
 
-/// A host that was not heard for so long is away.
+/// Time without a message after which a host is away.
 pub const AWAY_AFTER: Duration = Duration::from_secs(15);
 
 /// How long after a view of an unfinished job the hub still asks the host for reports of the job.
@@ -52,27 +52,27 @@ const SPEAKS_FOR: Duration = Duration::from_secs(60);
 pub struct Hub {
     /// The database.
     pub store: Store,
-    /// Whether people reach it by TLS, so that cookies may demand that.
+    /// Whether people reach the hub by TLS, so that cookies may demand TLS.
     pub secure: bool,
-    /// The origin of its pages, as browsers say it.
+    /// The origin of the hub's pages, as browsers send it.
     pub origin: String,
     /// Hosts trusted about users, and users with more access.
     pub trust: Trust,
-    /// The proxy that signs people in; `None`: none does.
+    /// The proxy that signs people in; `None`: no proxy.
     pub proxied: Option<Proxied>,
-    /// Vouchers that were used.
+    /// Used vouchers.
     pub seen: Seen,
     /// Counters since the start.
     pub counters: Counters,
-    /// When it was started.
+    /// Start of the hub, in microseconds since the Unix epoch.
     pub started_us: u64,
-    /// When the database was told of a host last before that; 0: it never was.
+    /// The last status in the database before the start; 0: none.
     kept_us: u64,
     generation: OnceLock<u64>,
     now: Mutex<BTreeMap<i64, Now>>,
     /// Unfinished jobs that viewers look at, by host, with the time of the last view.
     wanted: Mutex<BTreeMap<i64, Vec<(u64, Instant)>>>,
-    /// Bytes of long answers that are held for viewers.
+    /// Bytes of long answers held for viewers.
     pub answers: Arc<Shares>,
     /// Incoming messages of hosts.
     pub arrivals: Arrivals,
@@ -82,7 +82,7 @@ pub struct Hub {
     held: Arc<Semaphore>,
 }
 
-/// How a host is.
+/// A host's last message.
 #[derive(Debug, Clone)]
 struct Now {
     live: Arc<Live>,
@@ -92,20 +92,20 @@ struct Now {
     kept: Option<Instant>,
 }
 
-/// A host, and how it is.
+/// A host and its status.
 #[derive(Debug, Clone)]
 pub struct HostNow {
-    /// Its number in the store.
+    /// Number in the store.
     pub id: i64,
-    /// Its name, by its token.
+    /// Name, by the host's token.
     pub name: String,
-    /// When it was heard last, in microseconds since the Unix epoch.
+    /// Time of the last message, in microseconds since the Unix epoch.
     pub seen_us: Option<u64>,
-    /// How far its clock is ahead of the hub's, in microseconds.
+    /// Lead of the host's clock over the hub's, in microseconds.
     pub clock_ahead_us: Option<i64>,
-    /// How it is, or was when it was heard last.
+    /// The last status.
     pub live: Option<Arc<Live>>,
-    /// Whether it is heard now.
+    /// Whether the host is connected now.
     pub here: bool,
 }
 
@@ -117,7 +117,7 @@ impl HostNow {
         status.host.clone_from(&self.name);
         status.jobs.retain(|job| access.allows(&self.name, &job.user, job.project.as_deref()));
         let seen: BTreeSet<u64> = status.jobs.iter().map(|job| job.job).collect();
-        // Of a job that the status does not have its user is not known.
+        // The user of a job outside the status is unknown.
         let mine = |job: &u64| access.is_all() || seen.contains(job);
         for resource in &mut status.resources {
             resource.jobs.retain(mine);
@@ -134,13 +134,13 @@ pub struct Counters {
     pub bundles: AtomicU64,
     /// Total size of bundles as sent, in bytes.
     pub bundle_bytes: AtomicU64,
-    /// Parts that were new.
+    /// New parts.
     pub parts_new: AtomicU64,
-    /// Parts that were known.
+    /// Known parts.
     pub parts_known: AtomicU64,
     /// Bundles refused.
     pub refused: AtomicU64,
-    /// Times how a host is was told.
+    /// Statuses received.
     pub lives: AtomicU64,
     /// Requests without a valid token or session.
     pub denied: AtomicU64,
@@ -156,7 +156,7 @@ impl Counters {
         Self::add(counter, 1);
     }
 
-    /// So many more.
+    /// Adds a number.
     pub fn add(counter: &AtomicU64, more: u64) {
         counter.fetch_add(more, Ordering::Relaxed);
     }
@@ -191,10 +191,10 @@ impl Hub {
         }
     }
 
-    /// The same with a proxy that signs people in.
+    /// Adds a proxy that signs people in.
     ///
     /// # Errors
-    /// When the kernel gives no secret, or the store keeps none.
+    /// When the kernel gives no secret, or the store cannot keep the secret.
     pub fn behind(mut self, proxy: Proxy) -> Result<Self, StoreError> {
         let drawn = secret::draw().map_err(|error| StoreError::Refused(error.to_string()))?;
         let form_secret = self.store.set_meta_once("form_secret", &drawn)?;
@@ -276,7 +276,7 @@ impl Hub {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         let hub = Arc::clone(self);
-        // The turn is the work's own: a client that hangs up ends no work, and has no other begun beside it.
+        // The work owns the turn: a client's hang-up neither ends the work nor lets a second start beside it.
         let work = move || {
             let _turn = turn;
             work(&hub)
@@ -335,7 +335,7 @@ impl Hub {
         self.clock().is_confirmed().then(|| self.store.remove_old(keep, now_us())).transpose()
     }
 
-    /// The generation of the database, as it was when a host was heard first; `None`: it cannot be read or kept now.
+    /// The generation of the database at the first use; `None`: the database cannot be read or written now.
     pub fn generation(&self) -> Option<u64> {
         if let Some(&generation) = self.generation.get() {
             return Some(generation);
@@ -344,7 +344,7 @@ impl Hub {
         Some(*self.generation.get_or_init(|| generation))
     }
 
-    /// All hosts, by name, as they are.
+    /// All hosts with their current status, by name.
     ///
     /// # Errors
     /// When the store refuses.
@@ -371,7 +371,7 @@ fn ahead_us(heard: &Now) -> i64 {
 
 fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64, shared: bool) -> HostNow {
     let heard = now.get(&row.id);
-    // A host that sends bundles is heard as well, and that the store knows.
+    // A bundle also counts as a message, and only the store knows of bundles.
     let seen_us = heard.map(|heard| heard.heard_us).max(row.seen_us);
     let here =
         seen_us.is_some_and(|seen_us| Duration::from_micros(clock_us.saturating_sub(seen_us)) < AWAY_AFTER);

@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 use crate::hub::Hub;
 use crate::store::{Store, StoreError, Whose, now_us};
 
-/// Where key and table are in the database.
+/// Keys of the seed and the table in the database.
 const SEED: &str = "learning_seed";
 const CURRENT: &str = "learning_table";
 
-/// Jobs count that ended within so long, in microseconds: 90 days.
+/// Age at which jobs stop counting, in microseconds: 90 days.
 const SINCE_US: u64 = 90 * 86_400_000_000;
 
-/// The table in force, as it is kept.
+/// The table in force, in its stored form.
 #[derive(Debug, Serialize, Deserialize)]
 struct Current {
     number: u64,
     signed: Signed,
 }
 
-/// Why there is no table.
+/// The reason for the lack of a table.
 #[derive(Debug, thiserror::Error)]
 pub enum LearningError {
     /// The database.

@@ -64,7 +64,7 @@ fn page() -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A command and its options, below a head of its own.
+/// A command and its options, below a heading of its own.
 fn describe(command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
     let man = Man::new(command.clone());
     let (mut synopsis, mut options) = (Vec::new(), Vec::new());
@@ -73,7 +73,7 @@ fn describe(command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     page.extend_from_slice(format!(".SS {}\n{about}.\n.PP\n", command.get_name()).as_bytes());
     for section in [synopsis, options] {
-        // Without its own head.
+        // Drops the section's own heading.
         let text = String::from_utf8_lossy(&section);
         let lines = text.lines().filter(|line| !line.starts_with(".SH"));
         lines.for_each(|line| page.extend_from_slice(format!("{line}\n").as_bytes()));

@@ -8,17 +8,17 @@ use pinfold_proto::view::{JobView, MapView};
 use crate::hub::HostNow;
 use crate::store::Access;
 
-/// The map of a host, or how it was when it was heard last; `None`: the host tells none.
+/// The last map of a host; `None`: the host sends no map.
 #[must_use]
 pub fn seen_by(host: &HostNow, access: &Access) -> Option<MapView> {
     let live = host.live.as_ref()?;
     let mut map = live.map.clone()?;
     map.host.clone_from(&host.name);
-    // Each is looked at once: a map may name many thousands of numbers.
+    // Each job is looked up once: a map may name many thousands of numbers.
     let allows = |job: &JobView| access.allows(&host.name, &job.user, job.project.as_deref());
     let jobs: HashMap<u64, (&JobView, bool)> =
         live.status.jobs.iter().map(|job| (job.job, (job, allows(job)))).collect();
-    // Of a job that the status does not have its project is not known.
+    // The project of a job outside the status is unknown.
     let mine = |number: u64| jobs.get(&number).map_or_else(|| access.is_all(), |&(_, mine)| mine);
     for set in &mut map.sets {
         match set.job.filter(|&number| mine(number)) {

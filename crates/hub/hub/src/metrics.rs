@@ -14,7 +14,7 @@ use crate::server::auth;
 use crate::server::problem::Problem;
 use crate::store::{Kind, now_us};
 
-/// Hosts that have series of their own, the first by name.
+/// The most hosts with series of their own, the first by name.
 const HOSTS_MAX: usize = 10_000;
 
 /// `/metrics`.

@@ -92,7 +92,7 @@ pub(crate) fn routes() -> Router<Arc<Hub>> {
 /// The longest form, in bytes.
 const FORM_MAX_BYTES: usize = 16 * 1_024;
 
-/// How long a view may take, its form and its turn included.
+/// Time limit of a view, with its form and its turn.
 const VIEW_MAX: Duration = Duration::from_secs(30);
 
 /// Ends a request with an overdue form.
@@ -102,7 +102,7 @@ async fn in_time(request: Request, next: Next) -> Response {
     timely.unwrap_or_else(|_| late().into_response())
 }
 
-/// How the page looks.
+/// The style sheet.
 async fn style() -> Response {
     let headers =
         [(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, "max-age=3600")];
@@ -122,7 +122,7 @@ async fn icon() -> Response {
 pub(crate) enum NoView {
     /// The request has no session.
     Stranger,
-    /// A form was filled in with a value that cannot be: the form again.
+    /// The form again, for it has an invalid value.
     Form(Markup),
     /// Something is wrong.
     Problem(Problem),
@@ -152,7 +152,7 @@ impl IntoResponse for NoView {
 
 /// The session of the signed-in user.
 async fn person(hub: &Arc<Hub>, asker: &Asker) -> Result<Session, NoView> {
-    // The proxy's word is about now; a session may be an earlier user's of the same browser.
+    // The proxy's header is current; a session may belong to an earlier user of the browser.
     let session = match proxied::session(hub, asker).await? {
         Some(session) => Some(session),
         None => auth::session(hub, &asker.headers).await?.map(|(session, _)| session),
@@ -170,7 +170,7 @@ async fn operator(hub: &Arc<Hub>, asker: &Asker) -> Result<Session, NoView> {
     Err(NoView::Problem(Problem::new(StatusCode::FORBIDDEN, "This is for operators of the hub.")))
 }
 
-/// A view or table that is not there.
+/// A missing view or table.
 fn nothing(words: &str) -> NoView {
     NoView::Problem(Problem::new(StatusCode::NOT_FOUND, words))
 }

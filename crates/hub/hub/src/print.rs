@@ -4,12 +4,12 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::Failure;
 
-/// To people; a sentence that cannot be written has no reader.
+/// Writes a sentence for people; a failure to write has no reader either.
 pub(crate) fn say(words: &str) {
     let _ = writeln!(io::stderr(), "pinfold-hub: {words}");
 }
 
-/// To programs: lines of text. A reader that has seen enough (`| head`) is success.
+/// Writes lines for programs. A closed pipe (`| head`) is a success.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     answered(put(text))
 }

@@ -5,10 +5,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::store::Kind;
 
-/// A secret drawn from the kernel: 256 bits in hexadecimal.
+/// Draws a secret from the kernel: 256 bits in hexadecimal.
 ///
 /// # Errors
-/// When the kernel gives none.
+/// When the kernel gives no random bytes.
 pub fn draw() -> std::io::Result<String> {
     let mut bytes = [0u8; 32];
     SystemRandom::new()

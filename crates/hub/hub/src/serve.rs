@@ -25,7 +25,7 @@ use tracing_subscriber::filter::Targets;
 use crate::print::{print, say};
 use crate::{DemoArgs, Failure, ServeArgs};
 
-/// How often old months are looked for.
+/// Interval of the removal of old months.
 const LOOKED_EVERY: Duration = Duration::from_secs(6 * 3_600);
 
 /// Retry interval of the removal while no host has confirmed this hub's clock.
@@ -34,7 +34,7 @@ const CONFIRMED_WITHIN: Duration = Duration::from_secs(60);
 /// Interval of new tables of classes' memory.
 const LEARNED_EVERY: Duration = Duration::from_secs(3_600);
 
-/// Threads for connections; questions to the store have others.
+/// Threads for connections; queries of the store have their own.
 const THREADS: usize = 2;
 
 /// Locks the database for this process, until the returned file is dropped.
@@ -163,13 +163,13 @@ fn log() {
     let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
 }
 
-/// A hub that is listening.
+/// A listening hub.
 struct Serving {
     hub: Arc<Hub>,
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     url: String,
-    /// SIGTERM and SIGINT, which are heard before it is said that the hub serves.
+    /// SIGTERM and SIGINT, caught before the hub reports that it serves.
     stops: (Signal, Signal),
 }
 
@@ -184,7 +184,7 @@ impl Serving {
         let listener = listener.map_err(|error| Failure::failed(format!("--listen {address}: {error}")))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = public_url.unwrap_or(format!("{scheme}://{}", listener.local_addr()?));
-        // It asks the database, and PostgreSQL's client waits in a runtime of its own.
+        // [`Hub::new`] queries the database, and PostgreSQL's client blocks in its own runtime.
         let own = url.clone();
         let hub = tokio::task::spawn_blocking(move || Hub::new(store, &own, trust)).await;
         let hub = hub.map_err(|error| Failure::failed(format!("the hub does not begin: {error}")))?;
@@ -243,7 +243,7 @@ async fn learn(hub: Arc<Hub>, whose: Option<Whose>) {
     }
 }
 
-/// Removes old months, once clocks of hosts confirm this hub's and every few hours then.
+/// Removes old months once hosts' clocks confirm the hub's, and then every few hours.
 async fn remove_old(hub: Arc<Hub>, keep: Keep) {
     let mut doubted = false;
     loop {

@@ -16,7 +16,7 @@ use crate::store::{Keep, Whose};
 pub struct Settings {
     /// Retention.
     pub keep: Keep,
-    /// The size that the database may have, in bytes; `None`: the disk bounds it.
+    /// Bound on the database, in bytes; `None`: the disk.
     pub database_max_bytes: Option<u64>,
     /// The page's address for people, if it differs from the address listened on.
     pub public_url: Option<String>,
@@ -40,7 +40,7 @@ struct RawProxy {
     operators: Vec<String>,
 }
 
-/// The header that a proxy's secret is in unless the file names another.
+/// The default header of a proxy's secret.
 const SECRET_HEADER: &str = "X-Pinfold-Proxy-Secret";
 
 /// The shortest secret of a proxy, in characters.
@@ -129,10 +129,10 @@ struct Raw {
     proxy: Option<RawProxy>,
 }
 
-/// The longest that anything is kept: a hundred years.
+/// The longest retention, in months: a hundred years.
 const MONTHS_MAX: u32 = 1_200;
 
-/// The smallest size that a database may be bounded to, in bytes.
+/// The smallest bound on a database, in bytes.
 const DATABASE_MIN_BYTES: u64 = 16 << 20;
 
 impl Settings {
@@ -205,10 +205,10 @@ impl Settings {
     }
 }
 
-/// Where people reach the page.
+/// Reads the page's address for people.
 ///
 /// # Errors
-/// When it is no address.
+/// When the text is no address.
 pub fn public_url(url: &str) -> Result<String, String> {
     let name = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let name = name.map(|name| name.trim_end_matches('/'));

@@ -69,13 +69,13 @@ pub enum StoreError {
         /// The cause.
         source: DbError,
     },
-    /// The database is not reached, or is busy with another change: later it may be.
+    /// The database is unreachable, or busy with another change: a retry may succeed.
     #[error("the database is not there now; ask again in a moment")]
     Away {
         /// The cause.
         source: DbError,
     },
-    /// There is no room: the disk is full, or the database has the size it may have.
+    /// The disk is full, or the database has reached its bound.
     #[error(
         "there is no room for more in the database: its disk is full, or `database_max` is reached (PostgreSQL gives room \
          of what was removed back by VACUUM FULL alone)"
@@ -91,7 +91,7 @@ pub enum StoreError {
     Later {
         /// The database.
         name: String,
-        /// Its version.
+        /// The database's version.
         found: u32,
         /// The latest schema version that this program knows.
         known: u32,
@@ -119,13 +119,13 @@ pub enum StoreError {
         /// The damage.
         what: String,
     },
-    /// Something was asked for that cannot be.
+    /// An invalid request.
     #[error("{0}")]
     Refused(String),
     /// Another host has the name or the key.
     #[error("{0}")]
     Taken(String),
-    /// Something was asked for too often.
+    /// Too many requests.
     #[error("{0}")]
     TooMany(String),
 }
@@ -176,12 +176,12 @@ enum Database {
     Postgres(Box<Postgres>),
 }
 
-/// Where a database is.
+/// The location of a database.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Location {
-    /// In this file.
+    /// A file of SQLite.
     File(PathBuf),
-    /// At a PostgreSQL server, by this address.
+    /// The address of a PostgreSQL server.
     Server(String),
 }
 
@@ -201,10 +201,10 @@ impl std::fmt::Debug for Location {
     }
 }
 
-/// A database as it is named: `sqlite:FILE` or `postgres://...`.
+/// Parses a database's name: `sqlite:FILE` or `postgres://...`.
 ///
 /// # Errors
-/// When it is named otherwise.
+/// When the name has another form.
 pub fn location(url: &str) -> Result<Location, String> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         return db::address(url).map(|_| Location::Server(url.to_owned()));
@@ -223,12 +223,12 @@ pub fn now_us() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A job that ended later than this has its end from a clock that was ahead: a day from now.
+/// A day from now; a later end comes from a clock that was ahead.
 fn latest_us() -> u64 {
     now_us().saturating_add(DAY_US)
 }
 
-/// Whether the file of a database is there.
+/// Fails unless the file of a database exists.
 fn is_there(path: &Path) -> Result<(), StoreError> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(()),
@@ -239,7 +239,7 @@ fn is_there(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// As a database keeps it.
+/// A number as databases store it, capped.
 fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -292,7 +292,7 @@ impl Store {
         Ok(Self { database, line: take::Line::default() })
     }
 
-    /// The same for a file.
+    /// [`Self::open`] for a file.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -369,7 +369,7 @@ impl Store {
         self.write_or(what, false, |connection| change(connection).map_err(Stopped::Database))
     }
 
-    /// The same with rules of the store's own. `for_hosts`: only as far as hosts may fill the database.
+    /// [`Self::write`] with the store's own errors. `for_hosts`: refused beyond the part that hosts may fill.
     fn write_or<T, E: From<StoreError>>(
         &self,
         what: &'static str,

@@ -15,7 +15,7 @@ use crate::store::{Access, ClassRow, ClassRun, Group, JobQuery, Store, StoreErro
 pub use mail::{MailError, headers, last, text};
 pub use week::Week;
 
-/// Classes that are named.
+/// The most classes named.
 const NAMED: usize = 10;
 
 /// The most names with jobs read singly: half by most unused memory, half for jobs that held more than requested.
@@ -24,7 +24,7 @@ const LOOKED_AT: usize = 2 * NAMED;
 /// The owner of the jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Subject {
-    /// All that may be seen.
+    /// The viewer's whole access.
     #[default]
     All,
     /// A user's.
@@ -55,7 +55,7 @@ pub struct Ask {
     pub name: String,
     /// The jobs' user.
     pub user: String,
-    /// Cores that each asked for.
+    /// Cores requested by each job.
     pub cores: u32,
     /// Number of jobs that ended well in the week.
     pub jobs: u64,
@@ -72,7 +72,7 @@ pub struct Ask {
 /// A week.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Which.
+    /// The reported week.
     pub week: Week,
     /// The owner of the jobs.
     pub subject: Subject,
@@ -131,7 +131,7 @@ fn sum(rows: &[UsageRow]) -> UsageRow {
     })
 }
 
-/// The classes of a name that had jobs with claims in a week, each with the verdict about its claims.
+/// The classes of a name with requests in a week, each with the verdict on its requests.
 fn asks(store: &Store, query: &JobQuery, name: &str, week: Week) -> Result<Vec<(Verdict, Ask)>, StoreError> {
     let (since_us, until_us) = week.range_us();
     let ask = |class: Class| {
@@ -163,7 +163,7 @@ fn gib(bytes: u64) -> f64 {
 /// The report of a week.
 ///
 /// # Errors
-/// When the database refuses, or it takes too long.
+/// When the database refuses, or the time limit is reached.
 pub fn report(store: &Store, access: &Access, subject: Subject, week: Week) -> Result<Report, StoreError> {
     let of = |week| store.usage(Group::All, &query(access, &subject, week)).map(|rows| sum(&rows));
     let (now, before) = (of(week)?, of(week.before())?);

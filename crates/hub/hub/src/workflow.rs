@@ -1,7 +1,7 @@
-//! A job's workflow and run, by the job's own data. Words in its comment name them, in any order: `workflow=rnaseq
-//! run=42 version=1.4 step=align`. Jobs of Snakemake's plugin for Slurm do so too: their name is the run's UUID, and
-//! their comment has the rule. These words are a mere label: they grant nothing. The analysis of a run's jobs is in
-//! [`steps`] (each step beside earlier runs) and [`chain`] (the spending of its time). Absent here: the store.
+//! A job's workflow and run, by the job's own data. Words in its comment name both, in any order:
+//! `workflow=rnaseq run=42 version=1.4 step=align`. Jobs of Snakemake's plugin for Slurm do so too: their name is the
+//! run's UUID, and their comment has the rule. These words are a mere label: they grant nothing. The analysis of a run
+//! is in [`steps`] (each step beside earlier runs) and [`chain`] (the spending of its time). Absent here: the store.
 
 pub mod chain;
 pub mod steps;
@@ -19,16 +19,16 @@ const UNNAMED: &str = "unnamed";
 pub struct Run {
     /// The workflow.
     pub workflow: String,
-    /// Its version, if that is said.
+    /// The version, if named.
     pub version: Option<String>,
     /// The run.
     pub run: String,
-    /// Which step of it the job is.
+    /// The job's step.
     pub step: String,
 }
 
 impl Run {
-    /// That of a job; `None`: it says no run.
+    /// The run of a job; `None`: the job names no run.
     #[must_use]
     pub fn of(view: &ReportView) -> Option<Self> {
         let comment = view.comment.as_deref().unwrap_or_default();
@@ -52,7 +52,7 @@ impl Run {
     }
 }
 
-/// The value of a word `KEY=VALUE` among others.
+/// The value of a word `KEY=VALUE` in a comment.
 fn said(comment: &str, key: &str) -> Option<String> {
     let words = comment.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';'));
     let values = words.filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));

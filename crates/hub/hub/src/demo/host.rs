@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::store::minutes::reading;
 use crate::store::now_us;
 
-/// Jobs that are over and are told in a status, as a daemon does.
+/// The most finished jobs in a status, as a daemon sends.
 const OVER_TOLD: usize = 1_000;
 
 /// Points of a series.
@@ -24,16 +24,16 @@ const POINTS: u32 = 160;
 const CORES: u32 = 32;
 const MEMORY_BYTES: u64 = 192 << 30;
 
-/// How memory goes over a job's life.
+/// Memory over a job's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// It is there soon, and stays.
+    /// Early full, then constant.
     Flat,
-    /// It grows to the end.
+    /// Growth to the end.
     Ramp,
-    /// It comes and goes.
+    /// Rise and fall, repeated.
     Waves,
-    /// It grows, and falls at the end.
+    /// Growth, and a fall at the end.
     Hill,
 }
 
@@ -45,7 +45,7 @@ struct Class {
     user: &'static str,
     project: Option<&'static str>,
     cores: u32,
-    /// How many of these it keeps busy, in the mean.
+    /// Mean number of busy cores.
     busy: f64,
     /// The usual peak, and the requested memory, in MiB.
     peak_mib: u32,
@@ -137,11 +137,11 @@ struct Planned {
     ended_s: f64,
     peak_bytes: u64,
     failed: bool,
-    /// From where to where it was frozen, in parts of its life.
+    /// Begin and end of a suspension, in parts of the job's life.
     frozen: Option<(f64, f64)>,
 }
 
-/// How the cores of a simulated host lie.
+/// The core layout of a simulated host.
 const SHAPE: &str = "pack:2 numa:1 l3:2 core:8 pu:1";
 
 /// A simulated host.
@@ -174,13 +174,13 @@ impl SimulatedHost {
         Self { name: name.to_owned(), plan }
     }
 
-    /// The jobs that have started and are not over.
+    /// Started jobs that have not ended.
     fn started(&self, now_s: f64) -> Vec<&Planned> {
         let asked = self.asked_for(now_s);
         asked.filter(|planned| planned.started_s <= now_s && planned.ended_s > now_s).collect()
     }
 
-    /// The host as a whole; all stands still for memory while a job is suspended for it.
+    /// The host's reading; memory pressure is full while a job is suspended for memory.
     pub(super) fn reading(&self, now_s: f64) -> HostPoint {
         let (running, frozen): (Vec<_>, Vec<_>) =
             self.started(now_s).into_iter().partition(|planned| planned.runs(now_s));
@@ -202,7 +202,7 @@ fn part(dice: &mut Pcg64Mcg) -> f64 {
     f64::from(dice.next_u32()) / f64::from(u32::MAX)
 }
 
-/// Around 1, as sizes and times of real jobs are spread: most near, some far above.
+/// A factor around 1, spread like sizes and times of real jobs: most near, some far above.
 fn spread(dice: &mut Pcg64Mcg, wide: f64) -> f64 {
     let normal: f64 = (0..12).map(|_| part(dice)).sum::<f64>() - 6.0;
     (normal * wide).exp()
@@ -241,23 +241,23 @@ fn mib(size: f64) -> u64 {
 }
 
 impl Planned {
-    /// Whether it is frozen at this part of its life.
+    /// Whether the job is suspended at this part of its life.
     fn is_frozen(&self, at: f64) -> bool {
         self.frozen.is_some_and(|(from, to)| (from..to).contains(&at))
     }
 
-    /// The part of its life that is over at this moment; outside of 0 to 1 it does not live.
+    /// The elapsed part of the job's life; outside 0 to 1 the job does not exist.
     fn at(&self, now_s: f64) -> f64 {
         (now_s - self.started_s) / (self.ended_s - self.started_s)
     }
 
-    /// Whether it runs at this moment, on cores.
+    /// Whether the job runs on cores at this moment.
     fn runs(&self, now_s: f64) -> bool {
         let at = self.at(now_s);
         (0.0..1.0).contains(&at) && !self.is_frozen(at)
     }
 
-    /// How much of its peak it holds at this part of its life.
+    /// The held part of the job's peak at this part of its life.
     fn held(&self, at: f64) -> f64 {
         let soon = (at * 12.0).min(1.0);
         let ripple = (at * 97.0).sin() * 0.02;
@@ -306,7 +306,7 @@ impl Planned {
         let mean = points.iter().map(|point| point.memory_bytes / u64::from(POINTS)).sum::<u64>();
         let last = points.last().map_or((0, 0), |point| (point.io_read_bytes, point.io_write_bytes));
         let exit_code = i32::from(self.failed);
-        // Ann has a workflow that runs once a day.
+        // A workflow of user ann runs once a day.
         let date = pinfold_profile::report::date_utc(self.submitted_s);
         let day = date.get(..10).unwrap_or_default();
         let comment = (class.user == "ann").then(|| format!("workflow=exome version=1.4 run={day}"));

@@ -11,7 +11,7 @@ fn hub() -> (tempfile::TempDir, Arc<Hub>, tokio::runtime::Runtime) {
     (dir, Arc::new(Hub::new(store, "http://hub.example", Trust::default())), runtime.unwrap())
 }
 
-/// Work that says that it began, and then takes until it is told to end.
+/// Work that signals its start, and then runs until it is ended.
 fn work() -> (impl FnOnce() -> u8 + Send + 'static, Receiver<()>, Sender<()>) {
     let ((begun, has_begun), (end, ends)) = (channel(), channel::<()>());
     let work = move || {

@@ -19,7 +19,7 @@ use crate::store::{AuditRow, OFFSET_MAX, Revoked, TABLE_MAX, TokenRow, now_us};
 /// Acts of a page.
 const PAGE: u32 = 100;
 
-/// Which page.
+/// The page's number.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {

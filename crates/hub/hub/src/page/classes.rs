@@ -15,7 +15,7 @@ use super::{Asker, NoView, drift, frame, jobs, person};
 use crate::hub::Hub;
 use crate::store::{ClassRow, Session, Spread, Summary, now_us};
 
-/// Classes that a page shows.
+/// The most classes on a page.
 const SHOWN: usize = 100;
 
 pub(super) async fn view(
@@ -63,7 +63,7 @@ fn row(filter: &Filter, class: &ClassRow) -> Vec<Markup> {
     ]
 }
 
-/// A spread beside its claim, in words and as a strip on a scale of its own.
+/// A spread beside its request, in words and as a strip on its own scale.
 fn strip(spread: &Spread, claim: Option<f64>) -> Markup {
     let top = spread.most.max(claim.unwrap_or(0.0)).max(1.0);
     let at = |value: f64| format!("{:.1}", 1.0 + value / top * 98.0);

@@ -1,5 +1,5 @@
-//! The cluster as a whole: totals, hosts in order of trouble, its users, and the reasons why jobs wait. Figures of a host
-//! that is not heard do not count. Absent here: markup.
+//! The cluster as a whole: totals, hosts in order of trouble, its users, and the reasons of waiting jobs. Hosts that
+//! are away do not count. Absent here: markup.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use super::figures::precise;
 use crate::hub::HostNow;
 use crate::store::Access;
 
-/// A host is under pressure when all its threads stood still for memory during this part of the time.
+/// The part of the time, with all threads stalled for memory, from which a host is under pressure.
 pub(super) const PRESSED: f64 = 0.05;
 
-/// A clock that differs from the hub's by more than this, in microseconds, is told.
+/// The difference from the hub's clock above which a host's clock is a trouble, in microseconds.
 pub(super) const CLOCK_APART_US: u64 = 5_000_000;
 
 /// A host's fault, the worst last.
@@ -32,7 +32,7 @@ pub(super) enum Trouble {
 pub(super) struct Line<'a> {
     pub host: &'a HostNow,
     pub trouble: Trouble,
-    /// Its state while it is heard.
+    /// The status while the host is connected.
     pub status: Option<&'a StatusView>,
     pub jobs: Vec<JobView>,
 }
@@ -53,7 +53,7 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// Cores that are busy, and all.
+    /// Busy cores, and all cores.
     pub(super) fn cores(&self) -> (f64, f64) {
         let Some(status) = self.status else { return (0.0, 0.0) };
         let busy = status.reading.as_ref().and_then(|reading| reading.cpu_busy);
@@ -68,7 +68,7 @@ impl<'a> Line<'a> {
         self.status.map_or((0.0, 0.0), of)
     }
 
-    /// The part of the time in which all stood still for memory.
+    /// The part of the time with all threads stalled for memory.
     pub(super) fn pressure(&self) -> f64 {
         self.status.and_then(|status| status.memory.pressure_full_avg10).unwrap_or(0.0).clamp(0.0, 1.0)
     }

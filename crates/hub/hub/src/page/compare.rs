@@ -22,7 +22,7 @@ use crate::store::{Cell, JobQuery, JobRow, Session};
 const JOBS_MIN: usize = 2;
 pub(super) const JOBS_MAX: usize = plot::STACKED_MAX;
 
-/// From how large a part on a figure is said to differ from the first job's.
+/// The part of the first job's figure from which a difference is marked.
 const DIFFERS: f64 = 0.1;
 
 type Pairs = Query<Vec<(String, String)>>;
@@ -108,7 +108,7 @@ fn page(asked: &Asked, rows: &[JobRow], session: &Session) -> Markup {
 }
 
 fn table_of(rows: &[JobRow]) -> Markup {
-    // A figure that no job has says nothing here.
+    // Columns without a value in any job are left out.
     let shown =
         COLUMNS.iter().enumerate().filter(|(at, _)| rows.iter().any(|row| row.cells[*at] != Cell::None));
     html! {
@@ -126,14 +126,14 @@ fn table_of(rows: &[JobRow]) -> Markup {
     }
 }
 
-/// How a cell differs from the first job's; nothing if it does not.
+/// The difference of a cell from the first job's cell; empty without a difference.
 fn mark(column: &Column, first: &Cell, own: &Cell) -> Markup {
     let words = differs(column, first, own);
     html! { @if let Some(words) = words { " " span.differs { (words) } } }
 }
 
 fn differs(column: &Column, first: &Cell, own: &Cell) -> Option<String> {
-    // Each job has its own number and moments.
+    // Numbers and times always differ between jobs.
     if column.key == "job" || column.form == Form::Moment || first == own {
         return None;
     }

@@ -18,7 +18,7 @@ use crate::server::problem::Problem;
 use crate::store::{ClassRow, Session, Spread, now_us};
 use crate::weekly::Week;
 
-/// Days that are looked at unless the address says otherwise.
+/// The default period, in days.
 pub(super) const DAYS: u32 = 365;
 
 type Pairs = Query<Vec<(String, String)>>;

@@ -38,7 +38,7 @@ pub(super) fn moment(us: i64) -> String {
     text.trim_end_matches(" UTC").to_owned()
 }
 
-/// A number with as many digits as say something.
+/// A number with its significant digits.
 pub(super) fn real(number: f64) -> String {
     match number.abs() {
         0.0 => "0".to_owned(),
@@ -54,7 +54,7 @@ pub(super) fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-/// A size that is a mean or a quantile.
+/// A mean or a quantile as a size.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! Which jobs a view is about. All of it is in the address, so that a link is a saved view.
+//! The jobs of a view. The address has the whole filter, so that a link is a saved view.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use crate::server::problem::Problem;
 use crate::store::columns::{self, COLUMNS, Column};
 use crate::store::{Access, DAY_US, Ending, JobQuery, OFFSET_MAX, PAGE_MAX, WORD_MAX};
 
-/// Jobs of a page unless the address says otherwise.
+/// The default number of jobs on a page.
 const PAGE: u32 = 50;
 
-/// The longest value in an address, in bytes: a name that the store keeps, of the longest characters.
+/// The longest value in an address, in bytes: the longest name in the store, of the longest characters.
 pub(super) const VALUE_MAX: usize = 4 * WORD_MAX;
 
-/// Periods that can be chosen, in days.
+/// Periods to choose from, in days.
 pub(super) const PERIODS: [(u32, &str); 6] =
     [(1, "a day"), (7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"), (3_650, "ten years")];
 
-/// Fields with a value that cannot be, each with the reason.
+/// Fields with an invalid value, each with the reason.
 pub(super) type Wrong = Vec<(String, String)>;
 
 /// The parsed address.
@@ -63,7 +63,7 @@ impl Filter {
             conditions: Vec::new(),
         };
         for (key, value) in pairs {
-            // A name keeps its spaces: jobs may be called so.
+            // Names keep their spaces, which names of jobs may have.
             let is_name = matches!(key.as_str(), "name" | "project");
             let set = match value.len() {
                 0..=VALUE_MAX => filter.set(key, if is_name { value } else { value.trim() }),
@@ -87,10 +87,10 @@ impl Filter {
         filter
     }
 
-    /// The same, unless it says anything that cannot be.
+    /// The filter, if all its values are valid.
     ///
     /// # Errors
-    /// Words that name the field and the reason.
+    /// A message that names the field and the reason.
     pub(super) fn checked(self) -> Result<Self, Problem> {
         check(&self.wrong).map(|()| self)
     }
@@ -152,7 +152,7 @@ impl Filter {
         JobQuery { since_us: query.since_us.map(|since_us| since_us - since_us % DAY_US), ..query }
     }
 
-    /// The address of this view at another path.
+    /// The address of this filter at another path.
     pub(super) fn link(&self, path: &str) -> String {
         let mut link = format!("{path}?days={}&sort={}", self.days, self.sort.key);
         let words = [
@@ -194,7 +194,7 @@ impl Filter {
         Self { page, ..self.clone() }
     }
 
-    /// The jobs of this name alone.
+    /// The view of this name's jobs alone.
     pub(super) fn of_name(&self, name: &str) -> Self {
         // An asterisk in a name would stand for anything, and for the name as well.
         Self { name: name.to_owned(), page: 0, ..self.clone() }
@@ -202,27 +202,27 @@ impl Filter {
 }
 
 impl Filter {
-    /// The same of a host alone.
+    /// The view of this host's jobs alone.
     pub(super) fn of_host(&self, host: &str) -> Self {
         Self { host: host.to_owned(), page: 0, ..self.clone() }
     }
 
-    /// The class of this name over so many days; sums have no figures of single jobs.
+    /// The view of a class over these days; sums have no figures of single jobs.
     pub(super) fn of_class(&self, name: &str, days: u32) -> Self {
         Self { days, figures: String::new(), conditions: Vec::new(), ..self.of_name(name) }
     }
 }
 
-/// Refuses an address with a value that cannot be.
+/// Refuses an address with invalid values.
 ///
 /// # Errors
-/// Words that name the fields and the reasons.
+/// A message that names the fields and the reasons.
 pub(super) fn check(wrong: &Wrong) -> Result<(), Problem> {
     let words: Vec<String> = wrong.iter().map(|(key, words)| format!("{key}: {words}")).collect();
     if words.is_empty() { Ok(()) } else { Err(Problem::wrong(words.join("; "))) }
 }
 
-/// A value as it stands in an address.
+/// A value, escaped for an address.
 pub(super) fn encoded(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {

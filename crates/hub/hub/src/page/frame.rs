@@ -16,7 +16,7 @@ const VIEWS: [(&str, &str); 9] = [
     ("/tokens", "Tokens"),
 ];
 
-/// Views that only operators of the hub have.
+/// Views of operators alone.
 const OF_OPERATORS: [&str; 2] = ["/audit", "/tokens"];
 
 /// A view for a signed-in user. `refresh_s`: seconds between reloads.

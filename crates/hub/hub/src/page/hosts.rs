@@ -1,4 +1,4 @@
-//! The first screen: whether the cluster is well, its users, the reasons why jobs wait, and the hosts.
+//! The first screen: the cluster's health, its users, the reasons of waiting jobs, and the hosts.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use super::{Asker, NoView, filter, frame, machine, person};
 use crate::hub::{HostNow, Hub};
 use crate::store::{Session, now_us};
 
-/// Jobs of a host that are listed; the largest by memory.
+/// The most jobs listed of a host, the largest by memory.
 const JOBS_SHOWN: usize = 8;
 
-/// Users, projects and reasons that are listed.
+/// The most users, projects and reasons listed.
 const NAMED: usize = 6;
 
 /// Hosts in a table: a wide window has several tables side by side.
 const HOSTS_A_TABLE: usize = 50;
 
-/// How often the view is loaded again where that is asked for, in seconds. A page that reloads by itself would take the
-/// place in it away from users of screen readers.
+/// Interval of reloads on request, in seconds. An automatic reload would take the reading position away from users of
+/// screen readers.
 pub(super) const REFRESH_S: u32 = 5;
 
-/// How the view is wanted.
+/// The view's options.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Look {
@@ -127,7 +127,7 @@ fn uses(title: &str, key: &str, used: &[(&str, Use)]) -> Markup {
     }
 }
 
-/// The users and projects of jobs that are not over, and the reasons why jobs wait.
+/// Users and projects of unfinished jobs, and the reasons of waiting jobs.
 fn now(lines: &[Line<'_>], session: &Session) -> Markup {
     let users = cluster::used_by(lines, |job| &job.user);
     let projects = cluster::used_by(lines, |job| job.project.as_deref().unwrap_or_default());
@@ -157,7 +157,7 @@ fn now(lines: &[Line<'_>], session: &Session) -> Markup {
     }
 }
 
-/// The address of a job that is not over.
+/// The address of an unfinished job.
 pub(super) fn job_link(host: &str, job: u64) -> String {
     format!("/hosts/{}/jobs/{job}", filter::encoded(host))
 }
@@ -210,7 +210,7 @@ fn state(line: &Line<'_>) -> Markup {
     }
 }
 
-/// A host in short, with so many of its jobs.
+/// A host's summary, with this number of its jobs.
 pub(super) fn card(line: &Line<'_>, shown: usize) -> Markup {
     let host = line.host;
     let link = format!("/hosts/{}", filter::encoded(&host.name));

@@ -1,4 +1,4 @@
-//! A job, over or not: its figures, its series, and the decisions about it.
+//! A finished or unfinished job: its figures, its series, and the decisions about it.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::hub::Hub;
 use crate::server::problem::Problem;
 use crate::store::{Access, JobDetail, JobQuery, Session, WORD_MAX, columns};
 
-/// Decisions that are shown.
+/// The most decisions shown.
 const ACTS_SHOWN: usize = 200;
 
-/// Words of a command that are shown, in characters.
+/// The most characters of a command shown.
 const COMMAND_SHOWN: usize = 2_000;
 
 /// The job; without access, the answer equals a missing job's.
@@ -43,16 +43,16 @@ pub(super) async fn view(
     hub.ask(move |hub| Ok(page(&format!("/jobs/{id}"), &found(hub, &session.access, id)?, &session))).await?
 }
 
-/// A page without the report that its host was asked for is loaded again after so many seconds.
+/// Interval of reloads while the host's report is awaited, in seconds.
 const ASKED_S: u32 = 2;
 
 /// A job by its host and number.
 enum ByHost {
-    /// It is over, and has this number at the hub.
+    /// Finished, with this number at the hub.
     Over(i64),
-    /// It is not over, and its host told of it.
+    /// Unfinished, with its host's report.
     Told(Box<JobDetail>),
-    /// It is not over, and its host is asked to tell of it.
+    /// Unfinished, with a report requested of its host.
     Asked,
 }
 
@@ -218,7 +218,7 @@ pub(super) async fn chart(
     Ok(picture::answer(drawn.await??))
 }
 
-/// The picture of a job that is not over.
+/// The picture of an unfinished job.
 pub(super) async fn live_chart(
     State(hub): State<Arc<Hub>>,
     asker: Asker,

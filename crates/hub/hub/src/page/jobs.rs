@@ -1,4 +1,4 @@
-//! Jobs that are over: filtered, sorted, with columns of choice.
+//! Finished jobs: filtered, sorted, with columns of choice.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ fn whole(page: &JobPage, filter: &Filter, session: &Session) -> Markup {
     frame::around(session, "/jobs", "Jobs", None, view)
 }
 
-/// The filter of a view. Where the address says anything that cannot be, the form
-/// comes back as it was filled in, with the reason beside the field.
+/// The filter of a view. With an invalid value in the address, the form comes back as filled in, with the reason beside
+/// the field.
 pub(super) fn asked(
     session: &Session,
     (path, title): (&'static str, &'static str),
@@ -53,7 +53,7 @@ pub(super) fn asked(
     Err(NoView::Form(frame::around(session, path, title, None, view)))
 }
 
-/// A field of a filter, and the reason where its value cannot be.
+/// A field of a filter, with the reason of an invalid value.
 pub(super) fn field((key, head, hint): (&str, &str, &str), value: &str, wrong: &Wrong) -> Markup {
     let why = wrong.iter().find(|(of, _)| of == key).map(|(_, words)| plain(words));
     html! {
@@ -65,7 +65,7 @@ pub(super) fn field((key, head, hint): (&str, &str, &str), value: &str, wrong: &
     }
 }
 
-/// Fields of a filter in which text is typed.
+/// Text fields of a filter.
 const FIELDS: [(&str, &str, &str); 5] = [
     ("host", "Host", ""),
     ("user", "User", ""),

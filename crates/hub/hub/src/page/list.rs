@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-/// The address of a table that is sorted by a column, and whether it is sorted so now: `Some(true)` from small to large.
+/// The address of a table sorted by a column, and whether the table has this order now: `Some(true)` if ascending.
 pub(super) type Sorted = (String, Option<bool>);
 
 /// The title of a column and the class of its cells.

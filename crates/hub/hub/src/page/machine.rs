@@ -23,7 +23,7 @@ use crate::map;
 use crate::store::minutes::reading;
 use crate::store::{Access, DAY_US, JobQuery, JobRow, Session, now_us};
 
-/// Jobs of a host that are listed.
+/// The most jobs listed.
 const JOBS_SHOWN: usize = 200;
 
 /// The most jobs of the last day drawn, the latest, and the most rows.
@@ -153,7 +153,7 @@ fn lanes(mut jobs: Vec<Bar>, zero_s: f64) -> Vec<Vec<Bar>> {
     lanes
 }
 
-/// How the picture is wanted.
+/// The picture's options.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Look {

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-/// How a picture is wanted.
+/// A picture's options.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Look {
@@ -16,7 +16,7 @@ pub(super) struct Look {
     pub narrow: bool,
 }
 
-/// A picture of this size.
+/// Draws a picture of this size.
 pub(super) fn sized(
     look: Look,
     wide: (u32, u32),
@@ -28,7 +28,7 @@ pub(super) fn sized(
     if look.dark { darkened(&svg) } else { svg }
 }
 
-/// A picture in a page. `source`: its address, to which how it is wanted is added.
+/// A picture in a page. `source`: its address, to which the options are added.
 pub(super) fn chart(source: &str, words: &str) -> Markup {
     let join = if source.contains('?') { '&' } else { '?' };
     let of = |look: &str| format!("{source}{join}{look}");
@@ -42,14 +42,14 @@ pub(super) fn chart(source: &str, words: &str) -> Markup {
     }
 }
 
-/// An SVG as an answer. Alone in its own window it is a document: nothing in it may run or load anything.
+/// An SVG as an answer. In its own window an SVG is a document: the policy forbids scripts and loading.
 pub(super) fn answer(svg: String) -> Response {
     let policy = "default-src 'none'; sandbox";
     let headers = [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, policy)];
     (headers, svg).into_response()
 }
 
-/// The same picture on a dark ground. Colours stand in quotes, which words in the picture cannot have.
+/// The picture in dark colours. Colours stand in quotes, which words in the picture cannot contain.
 fn darkened(svg: &str) -> String {
     const COLOURS: [(&str, &str); 13] = [
         ("\"#fff\"", "\"#1b1f26\""),

@@ -40,7 +40,7 @@ enum Column {
     Moment(Vec<Option<i64>>),
 }
 
-/// A table that is being put together, a column after the other.
+/// A table under construction, column by column.
 pub(super) struct Table {
     rows: usize,
     columns: Vec<(&'static str, Column)>,
@@ -60,7 +60,7 @@ impl Table {
         self.add(name, Column::Whole(cells.collect()));
     }
 
-    /// Numbers that are never below 0.
+    /// Adds a column of numbers that are never below 0.
     pub(super) fn count(&mut self, name: &'static str, cells: impl Iterator<Item = Option<u64>>) {
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.add(name, Column::Whole(cells.map(|cell| cell.map(signed)).collect()));

@@ -16,10 +16,10 @@ use super::{Asker, NoView, frame, jobs, person};
 use crate::hub::Hub;
 use crate::store::{Group, Session, UsageRow, now_us};
 
-/// Rows that a page shows.
+/// The most rows on a page.
 const SHOWN: usize = 1_000;
 
-/// A view: its address, its title, and the choice of jobs that a row of it stands for.
+/// A view: its address, its title, and the filter key of a row.
 type Of = (&'static str, &'static str, &'static str);
 
 /// The sums for an address: of projects for `/projects` and `/projects.csv`, otherwise of users.

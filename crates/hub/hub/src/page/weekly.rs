@@ -23,7 +23,7 @@ type Pairs = Query<Vec<(String, String)>>;
 #[derive(Debug)]
 struct Asked {
     week: Week,
-    /// The week as it was typed.
+    /// The week as typed.
     typed: String,
     user: String,
     project: String,
@@ -43,7 +43,7 @@ impl Asked {
                 "week" if value.trim().is_empty() => {}
                 "week" => value.trim().clone_into(&mut asked.typed),
                 "user" => value.trim().clone_into(&mut asked.user),
-                // A project keeps its spaces.
+                // A project's name keeps its spaces.
                 "project" => value.clone_into(&mut asked.project),
                 _ => return Err(Problem::wrong(format!("{key}={value}: no such choice"))),
             }

@@ -20,7 +20,7 @@ use crate::store::{
 use crate::workflow::chain::Chain;
 use crate::workflow::steps::{self, Change, Figure, RUNS_MIN, Step};
 
-/// Runs that a page shows.
+/// The most runs on a page.
 const SHOWN: u32 = 100;
 
 /// The most steps of a run shown, by core hours, and the most jobs of its chain.

@@ -33,7 +33,7 @@ pub const HELD_MAX_BYTES: usize = 768 << 20;
 /// Answers up to this size are not counted, in bytes: the bound of connections bounds them.
 const SHORT_BYTES: usize = 64 << 10;
 
-/// Holds a long answer until its reader has taken it, if there is room for it.
+/// Holds a long answer until its reader has taken it, within the bounds.
 pub async fn held(State(shares): State<Arc<Shares>>, request: Request, next: Next) -> Response {
     let reads = request.method().is_safe();
     let (answer, taker) = takers::during(reads, next.run(request)).await;
@@ -41,7 +41,7 @@ pub async fn held(State(shares): State<Arc<Shares>>, request: Request, next: Nex
     if body.size_hint().exact().is_some_and(|bytes| bytes <= SHORT_BYTES as u64) {
         return Response::from_parts(head, body);
     }
-    // All bodies here are whole already: that copies nothing.
+    // All bodies here are in memory as a whole, so that this copies no bytes.
     let Ok(bytes) = to_bytes(body, ANSWER_MAX_BYTES).await else { return too_long().into_response() };
     match share(&shares, &taker, bytes.len()) {
         Ok(share) => Response::from_parts(head, Body::from(Bytes::from_owner(Held { bytes, _share: share }))),
@@ -85,7 +85,7 @@ pub fn check_room(shares: &Shares, taker: &Taker) -> Result<(), StoreError> {
 
 const UNREAD: &str = "too many long answers to you are under way: read those first, or ask for less at once";
 
-/// An answer and its share, which ends once the last byte was written.
+/// An answer and its share, which ends after the last byte is written.
 struct Held {
     bytes: Bytes,
     _share: Share,
@@ -106,7 +106,7 @@ pub fn too_long() -> Problem {
 /// JSON of an answer.
 ///
 /// # Errors
-/// When it would be longer than answers may be.
+/// When the answer exceeds the bound.
 pub fn json(answer: &impl Serialize) -> Result<Response, Problem> {
     json_within(answer, ANSWER_MAX_BYTES)
 }
@@ -129,16 +129,16 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// None yet, and so many at most.
+    /// An empty buffer with a bound.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self { bytes: Vec::new(), room: max_bytes }
     }
 
-    /// Writes more.
+    /// Appends bytes.
     ///
     /// # Errors
-    /// When there would be too many; then none of these is written.
+    /// When the bound would be exceeded; then no byte is appended.
     pub fn add(&mut self, more: &[u8]) -> Result<(), Problem> {
         self.room = self.room.checked_sub(more.len()).ok_or_else(too_long)?;
         self.bytes.extend_from_slice(more);
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_answer_ends_at_its_bound() {
-        // Two quotes are around it.
+        // JSON adds two quotes.
         let within = |max_bytes: usize| json_within(&"x".repeat(98), max_bytes);
         assert!(within(100).is_ok());
         assert_eq!(within(99).expect_err("one too many").status, StatusCode::BAD_REQUEST);
@@ -187,7 +187,7 @@ mod tests {
         let others =
             [take(&user("a", "n2"), most), take(&user("b", "n2"), most), take(&user("c", "n2"), left)];
         assert!(rest.is_ok() && others.iter().all(Result::is_ok));
-        // Viewers that see everything have room that hosts cannot take.
+        // Hosts cannot take the room of viewers with full access.
         assert_eq!(take(&user("a", "n3"), 1).err(), Some(StatusCode::SERVICE_UNAVAILABLE));
         assert!(take(&ops, most).is_ok());
         assert!(check_room(&shares, &ops).is_ok() && check_room(&shares, &user("a", "n1")).is_err());

@@ -29,7 +29,7 @@ use crate::store::{
     Access, Holder, Kind, LinkFor, Prepared, ReportQuery, Reported, Store, StoreError, now_us,
 };
 
-/// How long a body may take.
+/// Time limit of a body.
 const BODY_MAX: Duration = Duration::from_secs(60);
 
 /// The most reports in an answer, without and with series.
@@ -96,13 +96,13 @@ pub async fn bundles(
 
 /// Stored parts of a host's status.
 struct Heard {
-    /// How its cores lie, if it told that.
+    /// The core layout, if sent.
     topology: Option<Box<Topology>>,
-    /// Its state, and that as it was packed, if it is time to keep it.
+    /// The status, also packed as sent, if the store is due for it.
     state: Option<(Arc<bundle::Live>, Vec<u8>)>,
 }
 
-/// A host says how it is.
+/// Receives a host's status.
 pub async fn live(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,
@@ -116,11 +116,11 @@ pub async fn live(
         let mut live = bundle::read_live(&packed)?;
         // The token names the host, not the status.
         live.status.host = name;
-        // A host tells it once: it is kept where other hubs find it, and after a restart.
+        // A host sends its layout once: the store has it for other hubs, and after a restart.
         let topology = live.topology.take();
         let live = Arc::new(live);
         let due = hub.hear(host, Arc::clone(&live), heard_us);
-        // By a clock that is doubted it would be the last word of that clock's own time.
+        // A doubted clock would date the last change, which later confirms that clock.
         let keeps = due && hub.clock().check().is_ok();
         Ok::<_, Problem>(Heard { topology, state: keeps.then_some((live, packed)) })
     };
@@ -134,7 +134,7 @@ pub async fn live(
         Ok::<_, StoreError>(())
     };
     let write = move |hub: &Hub, heard: Heard| match keep(hub, heard) {
-        // This hub has heard it all the same: a host is not away because a disk is full.
+        // The hub has heard the host all the same: a full disk does not make a host away.
         Ok(()) | Err(StoreError::Full) => Ok(hub.generation()),
         Err(error) => Err(Problem::from(error)),
     };
@@ -146,7 +146,7 @@ pub async fn live(
 /// The longest voucher, in bytes.
 const VOUCHER_MAX_BYTES: usize = 16 * 1_024;
 
-/// A host says with which key its daemon vouches for users. Its own operator's voucher shows that it has the key.
+/// Sets the key for a host's vouchers. A voucher of the host's operator shows that the host has the key.
 pub async fn key(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,
@@ -174,7 +174,7 @@ pub async fn me(State(hub): State<Arc<Hub>>, request: Request) -> Result<Json<Va
         return Ok(Json(json!({ "version": 1, "kind": viewer.kind, "name": viewer.name, "sees": sees })));
     }
     let holder = auth::any_holder(&hub, &parts.headers).await?;
-    // A full database keeps no host from joining.
+    // A full database must not keep hosts from joining.
     let key = hub.ask(|hub| learning::public_key(&hub.store)).await?.ok();
     Ok(Json(json!({ "version": 1, "kind": holder.kind.word(), "name": holder.name, "key": key })))
 }
@@ -186,7 +186,7 @@ fn learning_failed(error: LearningError) -> Problem {
     }
 }
 
-/// Above which number.
+/// The number to exceed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Above {
@@ -210,13 +210,13 @@ pub async fn learned(
 /// A host in [`hosts`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct HostView {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
-    /// Whether it is heard now.
+    /// Whether the host is connected now.
     pub here: bool,
-    /// When it was heard last, in Unix seconds.
+    /// Time of the last message, in Unix seconds.
     pub seen_s: Option<f64>,
-    /// How far its clock is ahead of the hub's, in seconds; below 0: behind.
+    /// Lead of the host's clock over the hub's, in seconds; negative: lag.
     pub clock_ahead_s: Option<f64>,
     /// The host's waiting spool.
     pub spool: Option<SpoolFigures>,
@@ -242,14 +242,14 @@ pub async fn hosts(State(hub): State<Arc<Hub>>, _: Viewer) -> Result<Response, P
     hub.answer(answer).await
 }
 
-/// Which host.
+/// The host to show.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Which {
     host: Option<String>,
 }
 
-/// How hosts are, with the jobs that the viewer may see: as on each, with how old that is.
+/// Hosts' statuses with the jobs that the viewer may see, as on each host, and the age of each status.
 pub async fn status(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
@@ -292,7 +292,7 @@ impl Serialize for Statuses {
     }
 }
 
-/// Which host, which must be named.
+/// The host to show, which is required.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneHost {
@@ -321,7 +321,7 @@ fn no_host(name: &str) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, format!("no host {name} is known here; /api/v1/hosts lists them"))
 }
 
-/// Which reports.
+/// The reports to return.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reports {

@@ -10,7 +10,7 @@ use super::shares::{Share, Shares};
 use super::turns::turn;
 use crate::store::StoreError;
 
-/// So many bytes of all hosts, counted in units.
+/// The most bytes of all hosts on their way, counted in units.
 const ARRIVING_MAX_BYTES: usize = 256 << 20;
 const UNIT_BYTES: usize = 64 << 10;
 

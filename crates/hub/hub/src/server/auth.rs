@@ -14,7 +14,7 @@ use crate::hub::{Counters, Hub};
 use crate::secret;
 use crate::store::{Access, Holder, Kind, Session, now_us};
 
-/// How long a session lasts, in microseconds: half a day.
+/// Lifetime of a session, in microseconds: half a day.
 pub const SESSION_US: u64 = 12 * 3_600 * 1_000_000;
 
 /// Lifetime of a one-time link, in microseconds: ten minutes.
@@ -25,7 +25,7 @@ pub const CODE_US: u64 = 600 * 1_000_000;
 pub struct Viewer {
     /// The reader's name, or `USER@HOST`.
     pub name: String,
-    /// By which token, as [`crate::store::LinkFor`] has it.
+    /// The token behind it, as in [`crate::store::LinkFor`].
     pub via: String,
     /// `reader` or `user`.
     pub kind: &'static str,
@@ -50,10 +50,10 @@ impl FromRequestParts<Arc<Hub>> for Viewer {
     }
 }
 
-/// The holder of the token in the head.
+/// The holder of the token in the headers.
 ///
 /// # Errors
-/// When there is none, or it is not valid, or for something else.
+/// When the token is absent, invalid, or of another kind.
 pub async fn holder(hub: &Arc<Hub>, headers: &HeaderMap, kind: Kind) -> Result<Holder, Problem> {
     let holder = any_holder(hub, headers).await?;
     if holder.kind != kind {
@@ -86,7 +86,7 @@ pub async fn any_holder(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Holder, P
     Ok(holder)
 }
 
-/// The name of the cookie. With TLS browsers take it from this host over TLS alone.
+/// The name of the cookie. With TLS, browsers accept a cookie of this name over TLS alone.
 #[must_use]
 pub fn cookie_name(secure: bool) -> &'static str {
     if secure { "__Host-pinfold-hub" } else { "pinfold-hub" }
@@ -130,10 +130,10 @@ pub fn from_here(hub: &Hub, headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::FORBIDDEN, "this form was not sent by a page of this hub"))
 }
 
-/// Whether a form has the session's own secret.
+/// Checks that a form has the session's own secret.
 ///
 /// # Errors
-/// When it does not.
+/// When the form lacks the secret.
 pub fn check_csrf(hub: &Hub, session: &Session, csrf: &str) -> Result<(), Problem> {
     if secret::same(csrf, &session.csrf) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Connections: for so long, with or without TLS. Absent here: how many (`places`).
+//! Connections: their time limits, with or without TLS. Absent here: their number (`places`).
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,13 +29,13 @@ use super::proxied::Peer;
 use super::takers;
 use crate::hub::{Counters, Hub};
 
-/// How long the head of a request may take, and a connection be idle.
+/// Time limit of a request's head, and of an idle connection.
 const HEAD_MAX: Duration = Duration::from_secs(10);
 
-/// How long a client may take nothing of an answer.
+/// The longest time in which a client reads no byte of an answer.
 const STALLED_MAX: Duration = Duration::from_secs(20);
 
-/// How long a connection lasts.
+/// The longest life of a connection.
 const CONNECTION_MAX: Duration = Duration::from_secs(900);
 
 /// The longest head, in bytes.
@@ -44,7 +44,7 @@ const HEAD_BYTES: usize = 16 * 1024;
 /// Reads a certificate and its key, both PEM.
 ///
 /// # Errors
-/// Words that name the file.
+/// A message that names the file.
 pub fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
     let of = |path: &Path, error: &dyn std::error::Error| format!("{}: {}", path.display(), chain(error));
     let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -77,7 +77,7 @@ pub async fn serve(
         let (stream, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // No descriptors left, as a rule: some come free.
+                // Usually a lack of descriptors, which ends as connections close.
                 tracing::warn!(%error, "accepting a connection");
                 sleep(Duration::from_millis(100)).await;
                 continue;

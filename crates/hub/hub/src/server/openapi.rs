@@ -13,9 +13,9 @@ use crate::metrics;
 /// The callers of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// A host's, by its token.
+    /// A host, by its token.
     Host,
-    /// A reader's by its token, or a user's by a voucher.
+    /// A reader by its token, or a user by a voucher.
     Viewer,
     /// A reader's alone.
     Reader,

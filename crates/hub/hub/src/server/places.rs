@@ -28,7 +28,7 @@ pub(super) struct Doing {
 }
 
 impl Doing {
-    /// Notes that a request is being answered, until the returned value is dropped.
+    /// Notes a running request, until the returned value is dropped.
     pub(super) fn request(self: &Arc<Self>) -> impl Drop + use<> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         Answering(Arc::clone(self))
@@ -39,7 +39,7 @@ impl Doing {
         self.awaits.store(awaits, Ordering::Relaxed);
     }
 
-    /// Notes whether an answer waits for the client to take it.
+    /// Notes whether an answer waits for the client to read it.
     pub(super) fn writes(&self, writes: bool) {
         self.writes.store(writes, Ordering::Relaxed);
     }
@@ -74,7 +74,7 @@ struct All {
     held: BTreeMap<u64, (IpAddr, Arc<Doing>)>,
 }
 
-/// The address that a connection counts for: of IPv6 the first of its /64.
+/// The address that a connection counts for: for IPv6 the first address of its /64.
 fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
@@ -83,7 +83,7 @@ fn counted(address: IpAddr) -> IpAddr {
 }
 
 impl Places {
-    /// A place for a connection of this address; `None`: all are taken by connections that make no room.
+    /// A place for a connection of this address; `None`: no connection can make room.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let (mut all, address) = (self.all(), counted(address));
         if all.count(address) >= OF_AN_ADDRESS_MAX {
@@ -109,14 +109,14 @@ impl All {
         self.held.values().filter(|(own, _)| *own == address).count()
     }
 
-    /// The address that has the most connections.
+    /// The address with the most connections.
     fn most(&self) -> Option<IpAddr> {
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         self.held.values().for_each(|(address, _)| *counts.entry(*address).or_default() += 1);
         counts.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address)
     }
 
-    /// Has the first connection of an address leave that may.
+    /// Ends the first connection of an address that can make room.
     fn make_room(&mut self, of: IpAddr) -> Option<()> {
         let first = self.held.iter().find(|(_, (address, doing))| *address == of && doing.may_make_room())?;
         let number = *first.0;

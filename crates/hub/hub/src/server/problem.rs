@@ -16,7 +16,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A failure of this status, in these words.
+    /// A failure with this status and message.
     pub fn new(status: StatusCode, words: impl Into<String>) -> Self {
         Self { status, words: words.into() }
     }
@@ -89,7 +89,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Nothing is there.
+/// The answer for an unknown path.
 pub async fn not_found() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "there is nothing at this address")
 }

@@ -33,7 +33,7 @@ pub struct Peer(pub SocketAddr);
 /// The parts of a request that identify the requester.
 #[derive(Debug)]
 pub struct Asker {
-    /// Its head.
+    /// Headers of the request.
     pub headers: HeaderMap,
     peer: Option<IpAddr>,
 }
@@ -47,7 +47,7 @@ impl<S: Sync> FromRequestParts<S> for Asker {
     }
 }
 
-/// Addresses that begin alike.
+/// Addresses with a common prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Net {
     first: IpAddr,
@@ -84,12 +84,12 @@ impl Net {
     }
 }
 
-/// The proxy, as the configuration has it.
+/// The proxy's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
     /// The header with the user's name.
     pub user_header: HeaderName,
-    /// From where it counts.
+    /// The proxy's addresses.
     pub peers: Vec<Net>,
     /// The header with the proxy's secret, and the secret.
     pub secret: Option<(HeaderName, String)>,
@@ -97,17 +97,17 @@ pub struct Proxy {
     pub operators: Vec<String>,
 }
 
-/// The proxy of a hub that serves.
+/// The proxy of a running hub.
 #[derive(Debug)]
 pub struct Proxied {
     proxy: Proxy,
-    /// From which the secret in a user's forms follows; all hubs of a database have the same.
+    /// The root of users' form secrets, shared by all hubs of a database.
     form_secret: String,
     noted: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Proxied {
-    /// With the secret that the database has.
+    /// A proxy with the database's form secret.
     #[must_use]
     pub fn new(proxy: Proxy, form_secret: String) -> Self {
         Self { proxy, form_secret, noted: Mutex::default() }
@@ -120,7 +120,7 @@ impl Proxied {
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Whether a sign-in is to be noted: the first of this user in half a day.
+    /// Whether to audit a sign-in: the first of this user in half a day.
     fn is_new(&self, name: &str, now_us: u64) -> bool {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.get(name).is_some_and(|until_us| *until_us > now_us) {
@@ -165,7 +165,7 @@ impl Proxy {
         if !is_user(name) {
             return Err(wrong("it has no name of a user"));
         }
-        // That is an account of each machine, and no person.
+        // Each machine has its own root account, which is no person.
         if name == "root" {
             return Err(wrong("root is not signed in by a proxy"));
         }

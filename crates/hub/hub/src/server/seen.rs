@@ -15,19 +15,19 @@ const OF_USER_MAX: usize = 5_000;
 /// The most kept of a host.
 const OF_HOST_MAX: usize = 25_000;
 
-/// The most that are kept of all hosts, some 40 MB.
+/// The most kept of all hosts, some 40 MB.
 const SEEN_MAX: usize = 200_000;
 
 /// Why a voucher is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unseen {
-    /// It was used.
+    /// The voucher was used before.
     Used,
-    /// There are too many to be told apart.
+    /// Too many vouchers are kept.
     Many {
         /// The exceeded bound.
         of: Whose,
-        /// How many are the most.
+        /// The bound.
         most: usize,
         /// The time until the next voucher is accepted, in microseconds.
         after_us: u64,
@@ -37,7 +37,7 @@ pub(super) enum Unseen {
 /// The scope of an exceeded bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// This user's, on this host.
+    /// This user on this host.
     User,
     /// All users of this host.
     Host,
@@ -104,7 +104,7 @@ impl OfHost {
 }
 
 impl Seen {
-    /// Uses up a voucher of a user, by the host's key and the statement; another signature of the same makes it no other.
+    /// Uses up a voucher by the host's key and the statement; a second signature of a statement is no second voucher.
     pub(super) fn use_up(
         &self,
         (key, user): (&[u8], u32),
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(use_up(1, 7, OF_USER_MAX, 30), many(Whose::User, OF_USER_MAX, 80));
         assert_eq!(use_up(1, 7, 0, 30), Err(Unseen::Used), "those that were used stay used");
         assert_eq!(use_up(1, 8, 0, 30), Ok(()), "another user of the host");
-        // A host that vouches for users that it does not have.
+        // A host vouches for invented users.
         let last =
             (9..).take_while(|&user| (0..OF_USER_MAX).all(|one| use_up(1, user, one, 30).is_ok())).last();
         assert_eq!(last, Some(11));

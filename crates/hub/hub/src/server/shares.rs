@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Under which name a share counts, and how much there is under this name at most.
+/// A name that a share counts under, and the bound of the name.
 pub type Bound<'a> = (&'a str, usize);
 
-/// There is no share: the first of its bounds, by its place, that would be passed.
+/// A bound would be exceeded: its index, of the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full(pub usize);
 
@@ -37,7 +37,7 @@ impl Shares {
         Ok(Share { shares: Arc::clone(self), of, size })
     }
 
-    /// How much more there is under a name.
+    /// The free amount under a name.
     #[must_use]
     pub fn left(&self, (of, most): Bound<'_>) -> usize {
         left(&self.taken(), of, most)

@@ -17,7 +17,7 @@ use crate::weekly::{self, Subject, Week};
 use crate::workflow::chain::Chain;
 use crate::workflow::steps::{self, Figure, Step};
 
-/// Which runs.
+/// The runs to return.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Runs {
@@ -63,7 +63,7 @@ fn run_view(run: &RunRow) -> Value {
         "unused_gibh": run.unused_gibh, "queued_h": run.queued_h })
 }
 
-/// Which run.
+/// The run to return.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneRun {
@@ -78,7 +78,7 @@ impl From<OneRun> for RunKey {
     }
 }
 
-/// A run by its steps, beside the runs before.
+/// A run by its steps, beside earlier runs.
 pub async fn run(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
@@ -138,7 +138,7 @@ pub async fn weekly(
     hub.answer(move |hub| Ok(weekly::json(&weekly::report(&hub.store, &viewer.access, subject, week)?))).await
 }
 
-/// Which class.
+/// The class to return.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneClass {

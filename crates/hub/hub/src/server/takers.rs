@@ -10,9 +10,9 @@ use crate::store::{Holder, Kind, Session};
 pub struct Taker {
     /// The name behind its kind: a reader and a host may share a name. A host chooses the names of its users.
     pub viewer: String,
-    /// The host that vouches for it.
+    /// The vouching host.
     pub host: Option<String>,
-    /// Whether it may see everything.
+    /// Whether the viewer may see everything.
     pub sees_all: bool,
 }
 
@@ -31,8 +31,8 @@ impl Taker {
         Self { viewer: format!("user {name}"), host: Some(host.to_owned()), sees_all }
     }
 
-    /// A person on the page. Whether a host vouches is said by the token of the link: a link that is made at the hub may
-    /// be for any name, also for `ann@n1`.
+    /// A person on the page. The link's token shows whether a host vouches: a link made at the hub may have any name,
+    /// even `ann@n1`.
     #[must_use]
     pub fn session(session: &Session) -> Self {
         let host = session.via.strip_prefix("host ").filter(|_| !session.by_proxy);

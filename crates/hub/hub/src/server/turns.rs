@@ -17,7 +17,7 @@ pub const ASKED_AT_ONCE: usize = 8;
 pub const OF_A_VIEWER_AT_ONCE: usize = 3;
 const OF_A_HOST_AT_ONCE: usize = 6;
 
-/// How long a question waits for its turn.
+/// Time limit of a query's wait for a turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
 
 /// There was no turn in time.
@@ -28,7 +28,7 @@ pub(crate) fn busy() -> StoreError {
 /// Waits for a turn, for a bounded time.
 ///
 /// # Errors
-/// When there is none in that time.
+/// When no turn comes in time.
 pub(crate) async fn turn(turns: &Arc<Semaphore>, size: u32) -> Result<OwnedSemaphorePermit, StoreError> {
     let turn = Arc::clone(turns).acquire_many_owned(size);
     tokio::time::timeout(TURN_MAX, turn).await.map_err(|_| busy())?.map_err(|_| busy())
@@ -67,7 +67,7 @@ impl Turns {
         tokio::time::timeout(TURN_MAX, turn).await.map_err(|_| busy())?
     }
 
-    /// How many more there are for all.
+    /// Free turns.
     #[cfg(test)]
     pub(crate) fn left(&self) -> usize {
         self.all.available_permits()
@@ -97,7 +97,7 @@ impl Lines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits in the line of this name, in which so many have a turn at a time.
+    /// Waits in the line of this name, which has this number of turns at a time.
     async fn turn(lines: &Arc<Self>, of: &str, at_once: usize) -> Result<Place, StoreError> {
         let turns = {
             let mut all = lines.all();
@@ -106,14 +106,14 @@ impl Lines {
             line.places += 1;
             Arc::clone(&line.turns)
         };
-        // A client that hangs up meanwhile leaves the line as well.
+        // A client that hangs up meanwhile leaves the line too.
         let mut place = Place { lines: Arc::clone(lines), of: of.to_owned(), turn: None };
         place.turn = Some(turns.acquire_owned().await.map_err(|_| busy())?);
         Ok(place)
     }
 }
 
-/// A place in a line, with its turn once it has that.
+/// A place in a line, with its turn once it comes.
 #[derive(Debug)]
 struct Place {
     lines: Arc<Lines>,

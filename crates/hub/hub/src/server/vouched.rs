@@ -15,7 +15,7 @@ use super::seen::{Unseen, Whose};
 use crate::hub::{Counters, Hub};
 use crate::store::{Access, Grant, now_us};
 
-/// How far a voucher's time may be from now, by the host's own clock as the hub knows it, in microseconds.
+/// The largest distance of a voucher's time from now, by the host's clock as the hub knows it, in microseconds.
 const GOOD_US: u64 = 300 * 1_000_000;
 
 /// The longest vouched name of a user or project, in bytes, and the most projects of a user.
@@ -71,7 +71,7 @@ fn denied(hub: &Hub, words: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, words)
 }
 
-/// The voucher in the head; `None`: there is none.
+/// The voucher in the headers, if present.
 pub(super) fn sent(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Pinfold ")
 }

@@ -17,7 +17,7 @@ use super::problem::Problem;
 use crate::hub::Hub;
 use crate::store::{Access, ReportQuery};
 
-/// Which job.
+/// The job to explain.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneJob {
@@ -110,7 +110,7 @@ fn decision(act: Act) -> DecisionView {
     }
 }
 
-/// Between which of these decisions others were not kept, if that is so; the same as `pinfold why --json` has of this host.
+/// The decisions between which others were dropped, if any, as in `pinfold why --json` of this host.
 fn left_out(acts: &[Act]) -> Option<LeftOutView> {
     let at = acts.iter().position(|act| act.action == LEFT_OUT)?;
     let (before, after) = (acts.get(at.checked_sub(1)?)?, acts.get(at + 1)?);
@@ -135,7 +135,7 @@ mod tests {
         check(&[(1.0, "start"), (2.0, "freeze")], None);
         let want = LeftOutView { after_s: 2.0, before_s: 90.0, hides_state: false };
         check(&[(1.0, "start"), (2.0, "freeze"), (2.0, LEFT_OUT), (90.0, "thaw")], Some(want));
-        // No host tells so.
+        // No host sends this.
         check(&[(2.0, LEFT_OUT)], None);
         check(&[(1.0, "start"), (2.0, LEFT_OUT)], None);
     }

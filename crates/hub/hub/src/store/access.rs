@@ -18,11 +18,11 @@ pub enum Access {
 /// Jobs that match all fields that are set. A grant without fields grants no job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Grant {
-    /// Of this user.
+    /// The user; `None`: any.
     pub user: Option<String>,
-    /// Of this project.
+    /// The project; `None`: any.
     pub project: Option<String>,
-    /// Of this host; `None`: of any.
+    /// The host; `None`: any.
     pub host: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl Access {
         })
     }
 
-    /// Whether some of it is granted by host.
+    /// Whether a grant names a host.
     pub(super) fn names_hosts(&self) -> bool {
         let Self::Some(grants) = self else { return false };
         grants.iter().any(|grant| grant.host.is_some())

@@ -19,7 +19,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether it can be compared with a number.
+    /// Whether conditions can compare the column with a number.
     #[must_use]
     pub const fn is_figure(self) -> bool {
         !matches!(self, Self::Text | Self::Moment)
@@ -29,15 +29,15 @@ impl Form {
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Its name, in addresses and in CSV.
+    /// Name in addresses and in CSV.
     pub key: &'static str,
-    /// Its head on the page.
+    /// Title on the page.
     pub head: &'static str,
     /// The type.
     pub form: Form,
-    /// Where it is in the database.
+    /// The column's SQL.
     sql: &'static str,
-    /// Whether it is shown unless others are chosen.
+    /// Whether the column is shown by default.
     pub usual: bool,
 }
 
@@ -52,7 +52,7 @@ const fn column(key: &'static str, head: &'static str, form: Form, sql: &'static
     Column { key, head, form, sql, usual }
 }
 
-/// All columns, in the order in which they are shown.
+/// All columns in display order.
 pub const COLUMNS: [Column; 30] = [
     column("host", "Host", Form::Text, "hosts.name", true),
     column("job", "Job", Form::Count, "jobs.job", true),
@@ -92,7 +92,7 @@ pub fn find(key: &str) -> Option<&'static Column> {
     COLUMNS.iter().find(|column| column.key == key)
 }
 
-/// How a figure is compared.
+/// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
     /// Above.
@@ -106,9 +106,9 @@ pub enum Compare {
 /// A condition on a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Condition {
-    /// Which.
+    /// The compared column.
     pub column: &'static Column,
-    /// How.
+    /// The comparison.
     pub compare: Compare,
     /// The compared value, in the column's unit.
     pub value: f64,
@@ -122,7 +122,7 @@ impl Condition {
             Compare::Below => '<',
             Compare::Equal => '=',
         };
-        // Also of a whole number, a part of which may be asked for.
+        // Whole numbers too, for the condition's value may have a fraction.
         format!("{} {sign} CAST(?{place} AS DOUBLE PRECISION)", self.column.sql)
     }
 }

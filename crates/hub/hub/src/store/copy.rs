@@ -12,13 +12,13 @@ use rusqlite::{Connection, backup::Backup};
 
 use super::{DbError, StoreError, TokenRow, db, generation, is_there, schema, whole};
 
-/// Pages that are copied at once.
+/// Pages copied at a time.
 const PAGES: std::ffi::c_int = 1_000;
 
 /// Contents of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
-    /// The version of its tables.
+    /// The schema version.
     pub version: u32,
     /// Hosts.
     pub hosts: u64,
@@ -31,11 +31,11 @@ pub struct Copied {
 pub struct Restored {
     /// Contents of the copy.
     pub copied: Copied,
-    /// Tokens of it that were revoked after it was made, and are revoked in it now.
+    /// Tokens revoked after the copy was made, and now revoked in it.
     pub revoked: Vec<TokenRow>,
-    /// Valid tokens of the former database that it does not have.
+    /// Valid tokens of the former database that the copy lacks.
     pub missing: Vec<TokenRow>,
-    /// Tokens that are valid in it now.
+    /// Tokens now valid in the copy.
     pub valid: Vec<TokenRow>,
     /// Whether the former database could be read for revoked tokens; otherwise its revoked tokens are valid again.
     pub former_read: bool,
@@ -67,7 +67,7 @@ pub fn backup(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
 /// # Errors
 /// When the copy is damaged, a `FILE.before` of an earlier restore exists, or the files cannot be moved.
 pub fn restore(database: &Path, copy: &Path, who: &str, now_us: u64) -> Result<Restored, StoreError> {
-    // A copy that is not there is no database that a hub would make.
+    // A missing copy is reported as a missing file, not as a missing hub's database.
     fs::metadata(copy).map_err(|source| StoreError::File { what: "read", path: copy.to_owned(), source })?;
     let copied = verify(copy)?;
     let unfinished = beside(database, ".unfinished");
@@ -152,7 +152,7 @@ fn natural(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Gives the database that is replaced a second name.
+/// Gives the replaced database a second name.
 fn keep_former(database: &Path, before: &Path) -> Result<(), StoreError> {
     let failed =
         |source| StoreError::File { what: "keep the former database as", path: before.to_owned(), source };
@@ -183,10 +183,10 @@ fn same_file(one: &Path, other: &Path) -> std::io::Result<bool> {
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-/// Looks through a whole database for damage.
+/// Checks a whole database for damage.
 ///
 /// # Errors
-/// When it is damaged, of a later version, or none.
+/// When it is damaged, of a later version, or not a hub's database.
 pub fn verify(path: &Path) -> Result<Copied, StoreError> {
     let failed = database_failed("look through the database");
     let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
@@ -237,7 +237,7 @@ fn copy_to(from: &Path, to: &Path) -> Result<(), StoreError> {
     target.pragma_update(None, "journal_mode", "delete").map_err(&failed)
 }
 
-/// Gives a file its name, on disk.
+/// Renames a file durably.
 fn named(from: &Path, to: &Path) -> Result<(), StoreError> {
     let moved = File::open(from).and_then(|file| file.sync_all()).and_then(|()| fs::rename(from, to));
     let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -14,10 +14,10 @@ use super::{Store, StoreError, tops};
 /// A day, in microseconds.
 pub const DAY_US: u64 = 86_400_000_000;
 
-/// The number that stands for all hosts together.
+/// The host number of sums over all hosts.
 pub(super) const ALL_HOSTS: i64 = 0;
 
-/// Jobs that are read at a time when the sums are made of jobs that are there already.
+/// Batch size of stored jobs while the sums are made.
 const READ_AT_ONCE: u32 = 100_000;
 
 /// A job's addition to the sums.
@@ -49,12 +49,12 @@ impl Fact {
         self.cores * (self.wall_s - self.suspended_s).max(0.0)
     }
 
-    /// Memory that it claimed, times its time, in GiB times hours.
+    /// Requested memory times wall time, in GiB times hours.
     pub(super) fn claimed_gibh(&self) -> f64 {
         self.claim_bytes.unwrap_or(0.0) / 1_073_741_824.0 * self.wall_s / 3_600.0
     }
 
-    /// The columns that [`read`](Self::read) reads.
+    /// The columns for [`read`](Self::read).
     pub(super) const COLUMNS: &'static str = concat!(
         "id, host, month, ended_us, name, \"user\", project, ",
         failure!(),
@@ -62,7 +62,7 @@ impl Fact {
          memory_peak_bytes, claim_bytes, idle_core_h, unused_gibh"
     );
 
-    /// Of a job that was there before.
+    /// Reads the fact of a stored job, and its number.
     pub(super) fn read(row: &Row) -> Result<(i64, Self), DbError> {
         let fact = Self {
             host: row.get(1)?,
@@ -181,7 +181,7 @@ impl Added {
             };
             let (id, jobs): (i64, i64) = (row.get(0)?, row.get(1)?);
             let sums = self.days.get(&key).ok_or_else(damaged)?;
-            // No row is there without a job.
+            // No row exists without a job, so that a row with only new jobs is new.
             let rows = if jobs == sums.jobs { &mut new } else { &mut old };
             rows.push((id, sums.spreads.clone()));
             Ok(())
@@ -269,8 +269,8 @@ pub(super) fn damaged() -> DbError {
 }
 
 impl Store {
-    /// Makes the sums by day and by run of a workflow and the lists by figures anew, after jobs were changed or removed by
-    /// hand. Until it is done hosts wait.
+    /// Rebuilds the sums by day and by run and the lists by figures, after manual changes or removals of jobs. Hosts
+    /// wait meanwhile.
     ///
     /// # Errors
     /// When the database refuses: then the sums are as before.
@@ -288,7 +288,7 @@ impl Store {
     }
 }
 
-/// Makes the sums of the jobs that are there.
+/// Makes the sums of stored jobs.
 pub(super) fn fill(connection: &mut dyn Connection) -> Result<(), DbError> {
     let text = format!("SELECT {} FROM jobs WHERE id > ?1 ORDER BY id LIMIT {READ_AT_ONCE}", Fact::COLUMNS);
     let mut last = i64::MIN;

@@ -14,10 +14,10 @@ pub(super) use self::value::{Row, Value, values};
 /// Why a database did not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
-    /// There is no room.
+    /// The disk or the bound is full.
     #[error("there is no room")]
     Full,
-    /// It took longer than a question may.
+    /// The time limit of a query.
     #[error("it took too long")]
     TooLong,
     /// A unique key exists already.
@@ -37,13 +37,13 @@ pub enum DbError {
 /// Longest statement kept prepared, in bytes: a longer statement, with the numbers of many rows, rarely comes twice.
 const KEPT_MAX_BYTES: usize = 16 << 10;
 
-/// Whether a connection keeps this text prepared for the next time.
+/// Whether a connection keeps this statement prepared.
 const fn is_kept(text: &str) -> bool {
     text.len() <= KEPT_MAX_BYTES
 }
 
 impl DbError {
-    /// A value of another kind than was expected.
+    /// A value of an unexpected type.
     fn kind(at: usize, wanted: &str) -> Self {
         Self::Unread(format!("column {at} is no {wanted}").into())
     }
@@ -54,7 +54,7 @@ pub(super) trait Connection {
     /// The SQL dialect.
     fn dialect(&self) -> Dialect;
 
-    /// Changes something, and says how many rows. `?1`, `?2` stand for the values.
+    /// Runs a change, and returns the number of changed rows. `?1`, `?2` stand for the values.
     fn execute(&mut self, text: &str, values: &[Value]) -> Result<u64, DbError>;
 
     /// Reads row after row, until there are no more or no more are wanted.
@@ -85,7 +85,7 @@ impl dyn Connection + '_ {
         Ok(found)
     }
 
-    /// The first row; `None`: there is none.
+    /// The first row; `None`: no row.
     pub(super) fn first<T>(
         &mut self,
         text: &str,
@@ -101,7 +101,7 @@ impl dyn Connection + '_ {
     }
 }
 
-/// Where the two databases want other words.
+/// The databases where their SQL differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Sqlite,
@@ -125,7 +125,7 @@ impl Dialect {
         }
     }
 
-    /// The column, so that SQLite does not use an index on it. PostgreSQL knows by its statistics.
+    /// The column, hidden from SQLite's indexes. PostgreSQL decides by its statistics.
     pub(super) fn unindexed(self, column: &str) -> String {
         match self {
             Self::Sqlite => format!("+{column}"),
@@ -163,7 +163,7 @@ impl Dialect {
         }
     }
 
-    /// A pattern of this name, in which `*` stands for anything; to people no other sign is special.
+    /// A name as a LIKE pattern: `*` stands for any text, and no other character is special.
     pub(super) fn pattern(self, name: &str) -> String {
         name.chars().fold(String::new(), |mut pattern, c| {
             match (self, c) {
@@ -188,7 +188,7 @@ impl Dialect {
         }
     }
 
-    /// A question for the names of tables that begin with `series_`.
+    /// SQL for the names of tables that begin with `series_`.
     pub(super) const fn series_tables(self) -> &'static str {
         match self {
             Self::Sqlite => {
@@ -212,7 +212,7 @@ impl Dialect {
     pub(super) fn making(self, connection: &mut dyn Connection) -> Result<(), DbError> {
         match self {
             Self::Sqlite => Ok(()),
-            // A number of this program's own.
+            // An arbitrary lock number of this program.
             Self::Postgres => connection.batch("SELECT pg_advisory_xact_lock(7473681101)"),
         }
     }

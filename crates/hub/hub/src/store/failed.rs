@@ -1,6 +1,6 @@
 //! The condition of failed jobs in SQL, equal to [`pinfold_proto::ended_well`]. The indexes of failed jobs repeat it.
 
-/// 1 of a job that failed, and 0 of others.
+/// 1 for a failed job, and 0 otherwise.
 macro_rules! failure {
     () => {
         "CASE WHEN jobs.exit_code = 0 AND jobs.ended_by IS NULL THEN 0 ELSE 1 END"
@@ -13,8 +13,8 @@ pub(super) use failure;
 pub(super) const FAILED: &str =
     "(jobs.exit_code IS NULL OR jobs.exit_code <> 0 OR jobs.ended_by IS NOT NULL)";
 
-/// The condition that it did not.
+/// The condition that a job succeeded.
 pub(super) const SUCCEEDED: &str = "(jobs.exit_code = 0 AND jobs.ended_by IS NULL)";
 
-/// The figure that sums count.
+/// The figure that sums count as failures.
 pub(super) const FAILURE: &str = failure!();

@@ -5,7 +5,7 @@ use super::db::values;
 use super::tokens::note;
 use super::{Store, StoreError};
 
-/// Where it is kept, as a text.
+/// The key of the generation in the database.
 pub(super) const KEY: &str = "generation";
 
 impl Store {

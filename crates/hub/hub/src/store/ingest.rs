@@ -19,7 +19,7 @@ use super::tops::Figures;
 use super::{Stopped, Store, StoreError, tops, whole};
 use crate::workflow::Run;
 
-/// The longest word of a job that becomes a column, in characters; the figures keep the whole.
+/// The longest word of a job in a column, in characters; the figures keep the full word.
 pub(crate) const WORD_MAX: usize = 200;
 
 /// The most jobs of a bundle. A host sends 200 at a time.
@@ -34,7 +34,7 @@ pub enum IngestError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The bundle: it will never be taken.
+    /// The bundle is invalid: a retry never succeeds.
     #[error("job {job}, part {part}: {what}")]
     Part {
         /// The job.
@@ -46,7 +46,7 @@ pub enum IngestError {
     },
 }
 
-/// A bundle that is ready to be written.
+/// A bundle prepared for writing.
 #[derive(Debug)]
 pub struct Prepared {
     pub(super) host: i64,
@@ -57,7 +57,7 @@ pub struct Prepared {
     pub(super) parts: Vec<Ready>,
 }
 
-/// A part that is ready to be written.
+/// A part prepared for writing.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) job: u64,
@@ -70,12 +70,12 @@ pub(super) struct Ready {
     pub(super) points: Option<Vec<u8>>,
 }
 
-/// A job that is ready to be written.
+/// A job prepared for writing.
 #[derive(Debug)]
 pub(super) struct First {
-    /// The columns of its row.
+    /// The columns of the job's row.
     pub(super) row: Vec<Value>,
-    /// Its figures, packed.
+    /// The packed figures.
     pub(super) head: Vec<u8>,
     /// The job's addition to the sums,
     pub(super) fact: Fact,
@@ -84,19 +84,19 @@ pub(super) struct First {
 }
 
 impl Ready {
-    /// Why it is not taken.
+    /// The error that refuses the part.
     pub(super) fn wrong(&self, what: &'static str) -> IngestError {
         IngestError::Part { job: self.job, part: self.part, what }
     }
 }
 
-/// How a host is, packed.
+/// A host's packed status.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) host: i64,
     pub(super) boot: String,
     pub(super) now_us: u64,
-    /// How far the host's clock is ahead, in microseconds.
+    /// Lead of the host's clock, in microseconds.
     pub(super) ahead_us: i64,
     pub(super) packed: Vec<u8>,
     /// The reading, if present.
@@ -107,7 +107,7 @@ impl Prepared {
     /// The rows of this host's bundle, received at this moment.
     ///
     /// # Errors
-    /// When a part cannot be: then nothing of the bundle is taken.
+    /// When a part is invalid: then the whole bundle is refused.
     pub fn of(host: i64, bundle: &Bundle, now_us: u64) -> Result<Self, IngestError> {
         // As a database returns it: PostgreSQL stores no NUL.
         let (origin, month) = (cut(&bundle.origin).replace('\0', "\u{fffd}"), month_of(now_us));
@@ -119,10 +119,10 @@ impl Prepared {
 }
 
 impl Store {
-    /// Takes a bundle of this host. When this returns it is on disk.
+    /// Writes a bundle of this host. The bundle is on disk on return.
     ///
     /// # Errors
-    /// When the database refuses, or a part cannot be: then nothing of the bundle is taken.
+    /// When the database refuses, or a part is invalid: then the whole bundle is refused.
     pub fn ingest(&self, host: i64, bundle: &Bundle, now_us: u64) -> Result<Receipt, IngestError> {
         self.take(Prepared::of(host, bundle, now_us)?)
     }
@@ -135,7 +135,7 @@ impl Store {
         self.together(Sent::Bundle(prepared))
     }
 
-    /// Keeps how a host was, for when the hub is restarted or the host is gone: as it was sent, packed.
+    /// Stores a host's packed status, for restarts of the hub and absences of the host.
     ///
     /// # Errors
     /// When the database refuses.
@@ -152,7 +152,7 @@ impl Store {
 }
 
 impl Store {
-    /// Keeps how the cores of a host lie.
+    /// Stores the core layout of a host.
     ///
     /// # Errors
     /// When the database refuses.
@@ -165,7 +165,7 @@ impl Store {
         .map(drop)
     }
 
-    /// How the cores of a host lie; `None`: it did not tell.
+    /// The core layout of a host; `None`: the host sent no layout.
     ///
     /// # Errors
     /// When the database refuses.
@@ -329,15 +329,15 @@ fn measured_bytes(view: &ReportView) -> Option<u64> {
     view.memory_peak_kernel_bytes.map(|peak| peak.saturating_add(view.swap_peak_bytes))
 }
 
-/// Figures that follow from others.
+/// Derived figures.
 struct Derived {
     /// CPU time, user and kernel.
     cpu_s: f64,
-    /// Mean cores in use while it ran and was not frozen.
+    /// Mean cores in use while the job ran and was not suspended.
     cores_used: Option<f64>,
-    /// Memory claimed and never used, in GiB times hours.
+    /// Memory requested and never used, in GiB times hours.
     unused_gibh: f64,
-    /// Cores asked for and not used, in core hours.
+    /// Cores requested and not used, in core hours.
     idle_core_h: f64,
 }
 

@@ -47,7 +47,7 @@ pub fn month_of(time_us: u64) -> u32 {
     u32::try_from(year * 100 + month).unwrap_or(u32::MAX)
 }
 
-/// So many months earlier.
+/// The month this many months earlier.
 fn earlier(month: u32, by: u32) -> u32 {
     let months = (month / 100 * 12 + month % 100 - 1).saturating_sub(by);
     months / 12 * 100 + months % 12 + 1
@@ -59,7 +59,7 @@ pub(super) fn series_table(month: u32) -> String {
 }
 
 impl Store {
-    /// The months of which there are series.
+    /// The months with series.
     ///
     /// # Errors
     /// When the database refuses.
@@ -82,7 +82,7 @@ impl Store {
         let first = earlier(month, keep.series_months.min(keep.jobs_months));
         for old in self.series_months()?.into_iter().filter(|&old| old < first) {
             self.write("remove a month of series", |connection| {
-                // Another hub may have been there first.
+                // Another hub may have dropped the table first.
                 connection.batch(&format!("DROP TABLE IF EXISTS {}", series_table(old)))
             })?;
             kept.series_months += 1;

@@ -15,13 +15,13 @@ use super::{Store, StoreError};
 /// The most jobs read, the last by end.
 const JOBS_MAX: u32 = 300_000;
 
-/// Classes of fewer runs say too little.
+/// The fewest runs of a class in the table.
 pub const RUNS_MIN: usize = 3;
 
 /// The scope in which jobs inform about each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// A user's about that user's own.
+    /// A user's jobs inform about the same user's jobs.
     Users,
     /// All users' jobs also inform about all users' jobs, by their hosts' own measurements.
     Site,
@@ -68,7 +68,7 @@ impl Store {
         self.learned_within(hosts, whose, since_us, JOBS_MAX)
     }
 
-    /// The same from the last so many jobs of these hosts.
+    /// [`Self::learned`] from this many last jobs of these hosts.
     ///
     /// # Errors
     /// As [`Self::learned`].
@@ -119,13 +119,13 @@ impl Store {
         let mut rows: Vec<Row> = classes.iter().filter_map(|(class, runs)| runs.row(class)).collect();
         rows.sort_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.class.cmp(&b.class)));
         rows.truncate(ROWS_MAX);
-        // In an order that says nothing of how often.
+        // An order that hides how often classes run.
         rows.sort_by(|a, b| a.class.cmp(&b.class));
         Ok(rows)
     }
 }
 
-/// The class of a user's jobs of this likeness.
+/// The class of a user's jobs with this similarity key.
 #[must_use]
 pub fn class_of(likeness: &[u8], user: &str) -> Vec<u8> {
     Sha256::digest(learned::of_user(likeness, user)).to_vec()

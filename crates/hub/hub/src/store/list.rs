@@ -27,7 +27,7 @@ const WALKED_MAX: u32 = 30_000;
 /// Batch sizes, for databases that read all rows of a query before they send the first.
 const WALKED_AT_ONCE: [u32; 3] = [1_024, 8_192, WALKED_MAX];
 
-/// How a list was found.
+/// The way a list was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// The few requested jobs were all read and sorted.
@@ -66,7 +66,7 @@ impl Store {
     }
 }
 
-/// A list as it is asked for.
+/// A requested list.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     query: &'a JobQuery,
@@ -83,7 +83,7 @@ struct Subject {
     value: Option<Value>,
 }
 
-/// The index of all jobs, that of jobs that failed, and words with a place.
+/// The index of all jobs, the index of failed jobs, and SQL with a place.
 type Of = (&'static str, &'static str, &'static str);
 
 const OF_USER: Of = ("jobs_user", "jobs_failed_user", "jobs.\"user\" = ?1");
@@ -126,7 +126,7 @@ impl JobQuery {
         all
     }
 
-    /// Whether a job may be left out that is of this subject and of the time.
+    /// Whether the query can drop a job that matches this subject and the time.
     fn is_picky(&self, subject: Option<&Subject>) -> bool {
         let of_it = self.indexed().len() - usize::from(subject.is_some());
         let patterned = self.name.as_ref().is_some_and(|name| name.contains('*'));
@@ -176,7 +176,7 @@ impl Asked<'_> {
         words
     }
 
-    /// An index by which few jobs are found.
+    /// An index that finds few jobs.
     fn few(self, connection: &mut dyn Connection) -> Result<Option<&'static str>, DbError> {
         let mut subjects = self.query.indexed();
         // Failed jobs are no more than all jobs of the time.
@@ -241,7 +241,7 @@ impl Asked<'_> {
         ids
     }
 
-    /// How many from the first on.
+    /// Number of rows from the first to the end of the page.
     const fn wanted(self) -> usize {
         self.offset as usize + self.limit as usize
     }
@@ -419,12 +419,12 @@ pub(super) fn latest(
     asked.walked(connection, index, subject)
 }
 
-/// From where rows are read.
+/// The source of rows.
 enum Source<'a> {
-    /// By this index.
+    /// An index.
     Index(&'static str),
-    /// By these numbers.
+    /// Numbers of jobs.
     Numbers(&'a [i64]),
-    /// All of the table, in its order.
+    /// The whole table in its order.
     Table,
 }

@@ -1,12 +1,12 @@
-//! The last day of each host: a reading whenever its state is kept. Times are by the hub's clock, so that no wrong clock of
-//! a host keeps a reading for longer than a day.
+//! The last day of each host: a reading with each stored status. Times are by the hub's clock, so that a host's wrong
+//! clock keeps no reading for longer than a day.
 
 use pinfold_proto::host::HostPoint;
 
 use super::db::values;
 use super::{Store, StoreError};
 
-/// A reading with the figures that are kept, and no others.
+/// A reading reduced to the stored figures.
 pub(crate) const fn reading(
     time_s: f64,
     cpu_busy: Option<f64>,

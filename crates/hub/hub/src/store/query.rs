@@ -1,5 +1,4 @@
-//! Questions about jobs and hosts. Words of people are values, never part of the question; how much comes back is
-//! bounded.
+//! Queries for jobs and hosts. User input is passed as values, never as SQL; the size of results is bounded.
 
 use std::ops::ControlFlow;
 
@@ -16,13 +15,13 @@ use super::{Access, Store, StoreError};
 /// The most jobs of one page.
 pub const PAGE_MAX: u32 = 200;
 
-/// The most jobs that are passed over to reach a page.
+/// The most jobs skipped to reach a page.
 pub const OFFSET_MAX: u32 = 20_000;
 
 /// The most jobs of one table for other programs, and of one answer to the command line.
 pub const TABLE_MAX: u32 = 100_000;
 
-/// How a job ended.
+/// The outcome of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// With exit code 0.
@@ -31,43 +30,43 @@ pub enum Ending {
     Failed,
 }
 
-/// Which jobs are asked for.
+/// A query for jobs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobQuery {
     /// The viewer's access; the default sees nothing.
     pub access: Access,
     /// Numbers of jobs at the hub; empty: all jobs.
     pub ids: Vec<i64>,
-    /// Of this host.
+    /// The host; `None`: any.
     pub host: Option<String>,
-    /// Of this user.
+    /// The user; `None`: any.
     pub user: Option<String>,
-    /// Of this project.
+    /// The project; `None`: any.
     pub project: Option<String>,
-    /// With this name; `*` stands for anything.
+    /// The name; `*` stands for any text.
     pub name: Option<String>,
-    /// That ended so.
+    /// The outcome; `None`: any.
     pub ending: Option<Ending>,
-    /// That ended at or after this moment, in microseconds since the Unix epoch.
+    /// The earliest end, in microseconds since the Unix epoch.
     pub since_us: Option<u64>,
-    /// That ended before this moment.
+    /// The end is before this moment.
     pub until_us: Option<u64>,
-    /// Of which these hold.
+    /// Conditions that all hold.
     pub conditions: Vec<Condition>,
     /// The column to sort by; `None`: the end.
     pub sort: Option<&'static Column>,
     /// From small to large.
     pub ascending: bool,
-    /// How many.
+    /// The most jobs returned.
     pub limit: u32,
-    /// How many are passed over.
+    /// Jobs skipped.
     pub offset: u32,
 }
 
-/// A job as it is listed.
+/// A listed job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRow {
-    /// Its number at the hub.
+    /// Number at the hub.
     pub id: i64,
     /// A value for each of [`COLUMNS`].
     pub cells: Vec<Cell>,
@@ -76,7 +75,7 @@ pub struct JobRow {
 /// A value.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Cell {
-    /// There is none.
+    /// No value.
     #[default]
     None,
     /// A whole number.
@@ -87,25 +86,25 @@ pub enum Cell {
     Text(String),
 }
 
-/// Some of the jobs that were asked for.
+/// A page of the requested jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobPage {
-    /// These.
+    /// The page's jobs.
     pub jobs: Vec<JobRow>,
     /// Whether more jobs follow.
     pub more: bool,
 }
 
-/// All that is kept of a job.
+/// A job with all stored data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobDetail {
-    /// Its host.
+    /// The host's name.
     pub host: String,
-    /// When it came in, in microseconds since the Unix epoch.
+    /// Time of arrival, in microseconds since the Unix epoch.
     pub received_us: u64,
     /// Figures, series in figures, and decisions.
     pub head: Head,
-    /// Whether parts of its series are not here yet.
+    /// Whether parts of the series are still missing.
     pub incomplete: bool,
     /// The thinning of the series: each n-th point is here; 1: all points.
     pub one_of: usize,
@@ -114,28 +113,28 @@ pub struct JobDetail {
 /// A host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostRow {
-    /// Its number.
+    /// Number of the host.
     pub id: i64,
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// When it was heard last, in microseconds since the Unix epoch.
+    /// Time of the last message, in microseconds since the Unix epoch.
     pub seen_us: Option<u64>,
-    /// How far its clock was ahead of the hub's then, in microseconds; below 0: behind.
+    /// Lead of the host's clock over the hub's at that time, in microseconds; negative: lag.
     pub clock_ahead_us: Option<i64>,
-    /// How it was when it was kept last.
+    /// The last stored status.
     pub live: Option<Live>,
 }
 
-/// Which reports the command line asks for.
+/// A query for reports, by the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportQuery {
     /// The viewer's access; the default sees nothing.
     pub access: Access,
-    /// Of this host; `None`: of all.
+    /// The host; `None`: any.
     pub host: Option<String>,
-    /// With this number.
+    /// The job's number on its host.
     pub job: Option<u64>,
-    /// Asked for at or after this moment.
+    /// The earliest submission.
     pub since_us: Option<u64>,
     /// The largest number of jobs, the last to end.
     pub limit: u32,
@@ -143,7 +142,7 @@ pub struct ReportQuery {
     pub series: bool,
 }
 
-/// Reports that were asked for.
+/// The requested reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answered {
     /// The last reports, oldest first.
@@ -175,7 +174,7 @@ const REPORTS_MAX_BYTES: u64 = 32 << 20;
 /// The most parts of a job's series that an answer unpacks.
 const PARTS_READ_MAX: u32 = 100;
 
-/// How a series is thinned.
+/// The thinning of a series.
 #[derive(Debug, Clone, Copy)]
 struct Thinned {
     /// Each n-th part is read.
@@ -185,7 +184,7 @@ struct Thinned {
 }
 
 impl Thinned {
-    /// A series of so many parts, for an answer of its own.
+    /// The thinning of a series of this many parts in an answer of its own.
     fn alone(parts: u32) -> Self {
         let read = parts.div_ceil(PARTS_READ_MAX).max(1);
         let points = (parts.div_ceil(read) as usize * bundle::POINTS_A_PART).div_ceil(POINTS_MAX);
@@ -197,7 +196,7 @@ impl Thinned {
 const LONG_US: u64 = 8 * 86_400_000_000;
 
 impl JobQuery {
-    /// Whether so much of the table is asked for that it is read in its order: then no index on the end is to be used.
+    /// Whether the query covers so long a time that the table is scanned in order, without the index of ends.
     pub(super) fn is_long(&self) -> bool {
         let until_us = self.until_us.unwrap_or_else(super::now_us);
         let narrow =
@@ -263,7 +262,7 @@ impl JobQuery {
 }
 
 impl ReportQuery {
-    /// The question, and its values.
+    /// The SQL and its values.
     fn question(&self, limit: u32) -> (String, Vec<Value>) {
         let mut values: Vec<Value> = Vec::new();
         let mut words = vec![self.access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned())];
@@ -318,7 +317,7 @@ impl Store {
     /// Reports for the command line, oldest first.
     ///
     /// # Errors
-    /// When the database refuses, or it takes too long.
+    /// When the database refuses, or the time limit is reached.
     pub fn reports(&self, query: &ReportQuery) -> Result<Answered, StoreError> {
         let months = if query.series { self.series_months()? } else { Vec::new() };
         let limit = query.limit.min(TABLE_MAX);
@@ -377,7 +376,7 @@ impl Store {
         self.first("look for a host", &format!("{OF_HOSTS} WHERE name = ?1"), &values![name], read_host)
     }
 
-    /// Whether there is a host of this name.
+    /// Whether a host of this name exists.
     ///
     /// # Errors
     /// When the database refuses.
@@ -386,8 +385,8 @@ impl Store {
         Ok(self.first("look for a host", find, &values![name], |_| Ok(()))?.is_some())
     }
 
-    /// When a host was heard last by the clock of the hub that heard it, as far as that is kept, in microseconds since
-    /// the Unix epoch.
+    /// Time of the last stored message of any host, by the clock of the hub that heard it, in microseconds since the
+    /// Unix epoch.
     ///
     /// # Errors
     /// When the database refuses.
@@ -424,7 +423,7 @@ fn read_host(row: &Row) -> Result<HostRow, DbError> {
     })
 }
 
-/// With its length, unpacked.
+/// Unpacks figures, and returns their unpacked length.
 fn read_head(packed: &[u8]) -> Result<(Head, u64), DbError> {
     bundle::unpack_measured(packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)
 }

@@ -20,7 +20,7 @@ pub const RUNS_MAX: u32 = 1_000;
 /// The most jobs read of a run, and of a run together with the runs before it.
 pub const RUN_JOBS_MAX: u32 = 50_000;
 
-/// Jobs that are read at a time when the sums are made of jobs that are there already.
+/// Batch size of stored jobs while the sums are made.
 const READ_AT_ONCE: u32 = 10_000;
 
 /// The number of earlier runs that a run is compared with.
@@ -35,7 +35,7 @@ pub(super) struct RunFact {
     pub(super) submitted_us: u64,
 }
 
-/// A run of a workflow, as far as its jobs may be seen.
+/// A run of a workflow, within the viewer's access.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
     /// The workflow.
@@ -46,13 +46,13 @@ pub struct RunRow {
     pub run: String,
     /// The user.
     pub user: String,
-    /// On how many hosts.
+    /// Number of hosts.
     pub hosts: u64,
     /// Jobs.
     pub jobs: u64,
-    /// Of these, how many did not end well.
+    /// Number of failed jobs.
     pub failed: u64,
-    /// When the first was asked for, in microseconds since the Unix epoch.
+    /// The first submission, in microseconds since the Unix epoch.
     pub begun_us: u64,
     /// When the last was over.
     pub ended_us: u64,
@@ -60,7 +60,7 @@ pub struct RunRow {
     pub core_h: f64,
     /// CPU time, in hours.
     pub cpu_h: f64,
-    /// Memory claimed times time, in GiB times hours.
+    /// Requested memory times time, in GiB times hours.
     pub claimed_gibh: f64,
     /// The unused part of the requested memory, in GiB times hours.
     pub unused_gibh: f64,
@@ -79,37 +79,37 @@ impl RunRow {
 /// A job of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunJob {
-    /// Its number at the hub.
+    /// Number at the hub.
     pub id: i64,
     /// The run.
     pub run: String,
-    /// Its step.
+    /// The workflow's step.
     pub step: String,
-    /// When it was asked for, in microseconds since the Unix epoch.
+    /// Time of submission, in microseconds since the Unix epoch.
     pub submitted_us: u64,
-    /// When it started; `None`: it never did.
+    /// Time of the start; `None`: never.
     pub started_us: Option<u64>,
-    /// When it was over.
+    /// Time of the end.
     pub ended_us: u64,
     /// Whether it exited with anything but code 0.
     pub failed: bool,
     /// From start to end, in seconds.
     pub wall_s: f64,
-    /// Of that, how long it was suspended.
+    /// Suspended part of the wall time.
     pub suspended_s: f64,
     /// CPU time, in seconds.
     pub cpu_s: f64,
-    /// Cores that it had.
+    /// Allocated cores.
     pub cores: u64,
     /// The most memory, in bytes.
     pub peak_bytes: u64,
-    /// Memory that it claimed.
+    /// Requested memory.
     pub claim_bytes: Option<u64>,
-    /// Memory claimed and never used, in GiB times hours.
+    /// Memory requested and never used, in GiB times hours.
     pub unused_gibh: f64,
 }
 
-/// Which run.
+/// The key of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunKey {
     /// The workflow.
@@ -125,7 +125,7 @@ pub struct RunKey {
 pub struct RunDetail {
     /// The run.
     pub run: RunRow,
-    /// Runs of the same workflow and user that were begun before, the last first.
+    /// Runs of the same workflow and user that began earlier, the last first.
     pub earlier: Vec<RunRow>,
     /// The run's jobs.
     pub jobs: Vec<RunJob>,
@@ -194,7 +194,7 @@ impl Added {
     }
 }
 
-/// Makes the sums of runs of the jobs that are there. The version is in a job's figures alone.
+/// Makes the sums of runs of stored jobs. Only a job's figures have the version.
 pub(super) fn fill(connection: &mut dyn Connection) -> Result<(), DbError> {
     let text = format!(
         "SELECT {}, submitted_us, workflow, run, head FROM jobs {} JOIN heads ON heads.job = jobs.id \

@@ -3,7 +3,7 @@
 use super::db::{Connection, DbError, Dialect, values};
 use super::{Stopped, StoreError};
 
-/// Each step brings the database from the version before to its own, counted from 1.
+/// Each migration takes the database from the previous version to its own, counted from 1.
 const STEPS: &[&str] = &[
     "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -217,14 +217,14 @@ CREATE TABLE minutes (
 /// The migration that added sums, and computes them for existing jobs.
 const SUMS_SINCE: u32 = 4;
 
-/// The same for lists by figures.
+/// The migration that added lists by figures, and computes them for existing jobs.
 const TOPS_SINCE: u32 = 5;
 
 /// The version that this program writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are a few steps")]
 pub const VERSION: u32 = STEPS.len() as u32;
 
-/// The version of a database; 0: it is empty.
+/// The version of a database; 0: empty.
 pub(super) fn version(connection: &mut dyn Connection) -> Result<u32, DbError> {
     let find = match connection.dialect() {
         Dialect::Sqlite => "SELECT user_version FROM pragma_user_version",
@@ -239,7 +239,7 @@ pub(super) fn version(connection: &mut dyn Connection) -> Result<u32, DbError> {
     Ok(connection.first(find, &[], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// Brings the database to this version, all steps or none.
+/// Migrates the database to this version: all steps or none.
 pub(super) fn migrate(name: &str, connection: &mut dyn Connection) -> Result<(), Stopped<StoreError>> {
     let dialect = connection.dialect();
     dialect.making(connection)?;

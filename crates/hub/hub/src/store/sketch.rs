@@ -1,6 +1,6 @@
-//! How figures are spread, in little room that can be added up: counts in ranges of a fixed width on a logarithmic
-//! scale. A quantile of it is within [`ERROR_PART`] of the figure that has that rank; the largest figure is exact.
-//! Absent here: the database.
+//! Distributions of figures, small and mergeable: counts in ranges of a fixed width on a logarithmic scale. A sketch's
+//! quantile is within [`ERROR_PART`] of the figure of that rank; the largest figure is exact. Absent here: the
+//! database.
 
 mod counts;
 
@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use self::counts::Counts;
 use super::Spread;
 
-/// Ranges to each doubling: each reaches from 2.2 % below its middle to 2.2 % above.
+/// Ranges in a doubling: a range reaches from 2.2 % below its middle to 2.2 % above.
 const PER_DOUBLING: f64 = 16.0;
 
-/// How far a quantile may be from the figure of that rank, as a part of it.
+/// The largest error of a quantile, as a part of the exact figure.
 pub const ERROR_PART: f64 = 0.022;
 
 /// The most ranges accepted in a sketch, and the most bytes in a set of hosts.
@@ -71,7 +71,7 @@ impl Sketch {
     }
 }
 
-/// Reads a sketch, a range after the other; gives the largest figure.
+/// Reads a sketch, range by range; returns the largest figure.
 fn each_range(from: &mut &[u8], mut see: impl FnMut(u32, u64)) -> Option<f64> {
     let (most, rest) = from.split_first_chunk::<8>()?;
     *from = rest;
@@ -150,7 +150,7 @@ impl Totals {
     }
 }
 
-/// The set of hosts that a row begins with.
+/// The set of hosts at the beginning of a row.
 fn hosts_of<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = read_number(from).and_then(|length| usize::try_from(length).ok())?;
     if length > HOSTS_MAX || length > from.len() {
@@ -161,7 +161,7 @@ fn hosts_of<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(hosts)
 }
 
-/// A number in as few bytes as it needs, seven bits each.
+/// Writes a number in the fewest bytes, seven bits each.
 fn number(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
@@ -212,7 +212,7 @@ impl Hosts {
     }
 }
 
-/// How the figures of jobs are spread, and on which hosts these were.
+/// Distributions of jobs' figures, and the jobs' hosts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Spreads {
     pub(super) hosts: Hosts,
@@ -240,7 +240,7 @@ impl Spreads {
         out
     }
 
-    /// `None`: no program of this version wrote that.
+    /// Unpacks a row; `None`: the row is damaged or of another version.
     pub(super) fn unpack(mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
         let hosts = hosts_of(from)?;

@@ -28,10 +28,10 @@ const CLASSES_MAX_BYTES: usize = 64 << 20;
 /// The name of all jobs together.
 const NO_NAME: &str = "CAST(NULL AS TEXT)";
 
-/// How a figure is spread.
+/// The distribution of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Spread {
-    /// Half are up to this.
+    /// The median.
     pub p50: f64,
     /// Nine of ten are.
     pub p90: f64,
@@ -48,11 +48,11 @@ pub struct Spread {
 pub struct ClassRow {
     /// The name.
     pub name: String,
-    /// On how many hosts.
+    /// Number of hosts.
     pub hosts: u64,
-    /// How many.
+    /// Number of jobs.
     pub jobs: u64,
-    /// Of these, how many did not end well.
+    /// Number of failed jobs.
     pub failed: u64,
     /// Wall time in seconds.
     pub wall_s: Spread,
@@ -64,7 +64,7 @@ pub struct ClassRow {
     pub claim_most_bytes: Option<f64>,
     /// Cores used as a part of cores requested, over all jobs, 0 to 1 and above.
     pub cores_used_part: f64,
-    /// Memory that was claimed and never used, in GiB times hours.
+    /// Memory requested and never used, in GiB times hours.
     pub unused_gibh: f64,
     /// Suspended time in hours.
     pub suspended_h: f64,
@@ -90,13 +90,13 @@ pub struct UsageRow {
     pub name: Option<String>,
     /// Jobs.
     pub jobs: u64,
-    /// Of these, how many did not end well.
+    /// Number of failed jobs.
     pub failed: u64,
     /// CPU time, in hours.
     pub cpu_h: f64,
-    /// Cores asked for and not used, in core hours.
+    /// Cores requested and not used, in core hours.
     pub idle_core_h: f64,
-    /// Memory claimed times time, in GiB times hours.
+    /// Requested memory times time, in GiB times hours.
     pub claimed_gibh: f64,
     /// The unused part of the requested memory, in GiB times hours.
     pub unused_gibh: f64,
@@ -106,12 +106,12 @@ pub struct UsageRow {
     pub queued_h: f64,
 }
 
-/// Jobs put together, and whether there were more than are looked at.
+/// Aggregated jobs, and whether the bound left some out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary<T> {
     /// The rows.
     pub rows: Vec<T>,
-    /// How many jobs were looked at.
+    /// Number of jobs read.
     pub jobs: u64,
     /// Whether the bound left out older jobs, or the classes with the least unused memory.
     pub cut: bool,
@@ -119,7 +119,7 @@ pub struct Summary<T> {
     pub error_part: f64,
 }
 
-/// A class as it is put together from sums.
+/// A class under aggregation.
 #[derive(Default)]
 pub(super) struct Summed {
     jobs: u64,
@@ -197,7 +197,7 @@ impl JobQuery {
     pub(super) fn day_conditions(&self, dialect: Dialect, each_host: bool) -> (String, Vec<Value>) {
         let mut values = Vec::new();
         let mut words = self.subjects(dialect, "jobs.name", &mut values);
-        // The rows of all hosts together say the same in fewer rows, as long as nothing depends on the host.
+        // The rows of all hosts together have the same sums in fewer rows, unless a condition names the host.
         let by_host = each_host || self.host.is_some() || self.access.names_hosts();
         words.push(format!("jobs.host {} {ALL_HOSTS}", if by_host { ">" } else { "=" }));
         let days =
@@ -216,7 +216,7 @@ impl JobQuery {
         (words.join(" AND "), values)
     }
 
-    /// Whether figures of single jobs are asked for, which sums do not have.
+    /// Whether the query needs figures of single jobs, which sums lack.
     fn is_of_jobs(&self) -> bool {
         !self.conditions.is_empty() || !self.ids.is_empty()
     }
@@ -314,7 +314,7 @@ impl Store {
             if all.read(connection, query)? {
                 return Ok((all.found(), false));
             }
-            // Where each job has a name of its own there are as many classes as jobs.
+            // If each job has its own name, there are as many classes as jobs.
             let ranks = most_wasteful(connection, query, most)?;
             let mut first = Classes::of_ranks(ranks, bytes_max);
             first.read(connection, query)?;
@@ -325,10 +325,10 @@ impl Store {
         Ok(Summary { rows, jobs, cut, error_part: ERROR_PART })
     }
 
-    /// The same from the jobs themselves.
+    /// [`Self::classes`] from the jobs themselves.
     ///
     /// # Errors
-    /// When the database refuses, or it takes too long.
+    /// When the database refuses, or the time limit is reached.
     pub fn classes_of_jobs(&self, query: &JobQuery) -> Result<Summary<ClassRow>, StoreError> {
         let (mut classes, mut jobs) = (BTreeMap::<String, Class>::new(), 0u64);
         self.read("put classes together", |connection| {
@@ -389,10 +389,10 @@ impl Store {
         })
     }
 
-    /// The same from the jobs themselves.
+    /// [`Self::usage`] from the jobs themselves.
     ///
     /// # Errors
-    /// When the database refuses, or it takes too long.
+    /// When the database refuses, or the time limit is reached.
     pub fn usage_of_jobs(&self, group: Group, query: &JobQuery) -> Result<Vec<UsageRow>, StoreError> {
         let name = match group {
             Group::User => "jobs.\"user\"",

@@ -119,7 +119,7 @@ fn heard(connection: &mut dyn Connection, batch: &[Sent]) -> Result<(), DbError>
     Ok(())
 }
 
-/// Keeps a reading, and removes the readings of this host that are older than a day.
+/// Stores a reading, and removes the host's readings older than a day.
 fn keep_reading(
     connection: &mut dyn Connection,
     host: i64,
@@ -135,7 +135,7 @@ fn keep_reading(
     connection.execute("DELETE FROM minutes WHERE host = ?1 AND time_us < ?2", &old).map(drop)
 }
 
-/// The table of a month, which may be there already.
+/// Makes the table of a month unless it exists.
 fn make_table(connection: &mut dyn Connection, table: &str) -> Result<(), DbError> {
     let find = connection.dialect().series_tables();
     if connection.all(find, &[], |row| Ok(row.get::<&str>(0)? == table))?.contains(&true) {
@@ -189,7 +189,7 @@ fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Outcome>,
 /// A transaction's writes beside the rows of jobs.
 #[derive(Default)]
 struct Written {
-    /// Rows of jobs that are new, and not seen again yet.
+    /// Rows of new jobs; the first part of a job in the batch takes its row.
     new: HashMap<Key, i64>,
     heads: Vec<[Value; 2]>,
     added: Added,
@@ -248,7 +248,7 @@ impl Written {
 /// Bundles to refuse, by position: a later part has no known job, or its job has other parts.
 fn refused(connection: &mut dyn Connection, batch: &[Sent]) -> Result<BTreeMap<usize, IngestError>, DbError> {
     let mut refused = BTreeMap::new();
-    // The parts of jobs that bundles before bring, unless these are there already.
+    // Number of parts of new jobs in earlier bundles of the batch.
     let mut brought: HashMap<Key, u32> = HashMap::new();
     for (at, sent) in batch.iter().enumerate() {
         let Sent::Bundle(bundle) = sent else { continue };
@@ -281,7 +281,7 @@ fn refused(connection: &mut dyn Connection, batch: &[Sent]) -> Result<BTreeMap<u
     Ok(refused)
 }
 
-/// Whether a later part is of a job of which the first part says so many.
+/// Whether a later part fits the number of parts in its job's first part.
 fn fits(part: &Ready, parts: Option<u32>) -> Result<(), IngestError> {
     match parts {
         None => Err(part.wrong("its first part is not here")),
@@ -292,7 +292,7 @@ fn fits(part: &Ready, parts: Option<u32>) -> Result<(), IngestError> {
     }
 }
 
-/// The row of a part's job, and how many parts it has; `None`: it is not here.
+/// The row of a part's job, and the job's number of parts; `None`: unknown job.
 fn kept(
     connection: &mut dyn Connection,
     bundle: &Prepared,
@@ -304,7 +304,7 @@ fn kept(
     connection.first(find, &key, |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// The row of the job of a later part that is new; `None`: the part is there already.
+/// The row of a new later part's job; `None`: the part is known.
 fn later(
     connection: &mut dyn Connection,
     bundle: &Prepared,
@@ -385,7 +385,7 @@ mod tests {
             }))
             .unwrap()
         };
-        // The first part of a job, and one behind it.
+        // The first part of a job, and a later part.
         let of = |job: u64, behind: &[u32], parts: u32| {
             let mut all = bundle::parts(report(job), Vec::new());
             all[0].parts = parts;
@@ -403,7 +403,7 @@ mod tests {
         };
         let batch = [
             sent(1, &made(of(1, &[1], 3))),
-            // Without its first part; with other parts than its first part says; behind one that is refused.
+            // Without its first part; with other parts than its first part says; behind a refused bundle.
             sent(1, &made([of(2, &[], 1), of(3, &[1], 2)[1..].to_vec()].concat())),
             sent(1, &made(of(1, &[2], 4)[1..].to_vec())),
             sent(1, &made(of(2, &[1], 1)[1..].to_vec())),

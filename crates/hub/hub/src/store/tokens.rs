@@ -9,12 +9,12 @@ use super::{Access, Stopped, Store, StoreError};
 pub enum Kind {
     /// Bundles of one host.
     Host,
-    /// Reading all of it.
+    /// Reading of all data.
     Reader,
 }
 
 impl Kind {
-    /// As it is kept.
+    /// The stored word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -35,18 +35,18 @@ pub struct Holder {
     pub host: i64,
 }
 
-/// A token as it is listed.
+/// A listed token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRow {
-    /// Its number.
+    /// The token's number.
     pub id: i64,
     /// `host` or `reader`.
     pub kind: String,
     /// The holder's name.
     pub name: String,
-    /// When it was made, in microseconds since the Unix epoch.
+    /// Time of creation, in microseconds since the Unix epoch.
     pub made_us: u64,
-    /// When it was revoked.
+    /// Time of revocation.
     pub revoked_us: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ pub struct TokenRow {
 pub struct Session {
     /// The person's name. Free text: it says nothing of a host.
     pub name: String,
-    /// The token that its link was made with, as [`LinkFor`] has it.
+    /// The token behind the session's link, as in [`LinkFor`].
     pub via: String,
     /// The secret that each form repeats to show that the hub's own page sent it.
     pub csrf: String,
@@ -70,7 +70,7 @@ pub struct Session {
 pub struct LinkFor<'a> {
     /// The person's name.
     pub name: &'a str,
-    /// The token that it was made with, as `reader NAME` or `host NAME`, with which it ends; empty at the hub itself.
+    /// The token behind the link, as `reader NAME` or `host NAME`, which ends the link; empty for the hub.
     pub via: &'a str,
     /// The person's access.
     pub access: &'a Access,
@@ -79,7 +79,7 @@ pub struct LinkFor<'a> {
 /// An audited action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
-    /// Its number.
+    /// The row's number.
     pub id: i64,
     /// When, in microseconds since the Unix epoch.
     pub time_us: u64,
@@ -102,7 +102,7 @@ const SESSIONS_OF_HOST_MAX: u32 = 1_000;
 /// The longest name, in characters.
 const NAME_MAX: usize = 64;
 
-/// Whether it can be a host's or a reader's name: letters, digits, `.`, `-` and `_`, the first a letter or digit.
+/// Whether a host or reader can have the name: letters, digits, `.`, `-` and `_`, the first a letter or digit.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
@@ -112,10 +112,10 @@ pub fn is_name(name: &str) -> bool {
 }
 
 impl Store {
-    /// Keeps a new token of which this is the hash. A host that is not known is known from now on.
+    /// Stores a token by its hash. A new host's token makes the host known.
     ///
     /// # Errors
-    /// When the name is none, or the database refuses.
+    /// When the name is invalid, or the database refuses.
     pub fn add_token(
         &self,
         kind: Kind,
@@ -191,7 +191,7 @@ impl Store {
             let host = host_of(connection, from)?
                 .ok_or_else(|| Stopped::Own(StoreError::Refused(format!("no host {from} is known"))))?;
             if let Some(other) = host_of(connection, to)? {
-                // A hub that heard it knows it by its number, which another host may get.
+                // A hub that heard the host knows it by its number, which another host may get.
                 let heard = "SELECT 1 FROM hosts WHERE id = ?1 AND seen_us IS NOT NULL";
                 if connection.first(heard, &values![other], |_| Ok(()))?.is_some() {
                     let words = format!("{to} is a host that was heard: two hosts do not become one");
@@ -294,7 +294,7 @@ impl Store {
         })
     }
 
-    /// The session of this hash, unless it is over.
+    /// The session of this hash, unless expired.
     ///
     /// # Errors
     /// When the database refuses.
@@ -307,10 +307,10 @@ impl Store {
         })
     }
 
-    /// Keeps the key with which a host's daemon vouches for its users.
+    /// Stores the key with which a host's daemon vouches for its users.
     ///
     /// # Errors
-    /// When another host has it, or the database refuses.
+    /// When another host has the key, or the database refuses.
     pub fn set_key(&self, host: i64, key: &[u8]) -> Result<(), StoreError> {
         self.write_or("keep a host's key", false, |connection| {
             let find = "SELECT name FROM hosts WHERE key = ?1 AND id <> ?2";
@@ -326,8 +326,8 @@ impl Store {
         })
     }
 
-    /// The host with this key, its number, its name and how far its clock was ahead when it was heard last, in
-    /// microseconds; `None`: all its tokens are revoked, or there is none.
+    /// The host of this key: number, name, and the lead of its clock at its last message, in microseconds; `None`:
+    /// unknown key, or all the host's tokens are revoked.
     ///
     /// # Errors
     /// When the database refuses.
@@ -378,7 +378,7 @@ impl Store {
         })
     }
 
-    /// A value that is kept by name; `None`: there is none.
+    /// The stored value of this name, if present.
     ///
     /// # Errors
     /// When the database refuses.
@@ -389,7 +389,7 @@ impl Store {
         })
     }
 
-    /// Keeps a value by name.
+    /// Stores a named value.
     ///
     /// # Errors
     /// When the database refuses.
@@ -424,7 +424,7 @@ impl Store {
     }
 }
 
-/// Which tokens are revoked.
+/// The tokens to revoke.
 #[derive(Debug, Clone, Copy)]
 pub enum Revoked<'a> {
     /// The token of this number.

@@ -16,7 +16,7 @@ use super::take::insert;
 /// Jobs of a list: enough for 201 rows of every 200th job of a day of 100,000.
 const KEPT: usize = 512;
 
-/// A figure of which there are lists.
+/// A figure with lists.
 struct Figure {
     column: &'static str,
     /// Most jobs have 0 or no value, and no value is negative. The list of the largest then has only values above 0, or
@@ -65,13 +65,13 @@ const LISTS: usize = FIGURES.len() * 2;
 /// Bytes of a packed entry.
 const PACKED: usize = 16;
 
-/// Jobs that are read at a time when lists are made of jobs that are there already.
+/// Batch size of stored jobs while lists are made.
 const READ_AT_ONCE: u32 = 50_000;
 
 /// The figures of a job, in the order of the lists.
 pub(super) type Figures = [Option<f64>; FIGURES.len()];
 
-/// Which list.
+/// A list's figure and direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Which {
     figure: usize,
@@ -79,7 +79,7 @@ pub(super) struct Which {
 }
 
 impl Which {
-    /// The list by this column; `None`: there is none.
+    /// The list by this column; `None`: no list.
     pub(super) fn of(column: &Column, ascending: bool) -> Option<Self> {
         let name = column.sql().strip_prefix("jobs.")?;
         let figure = FIGURES.iter().position(|figure| figure.column == name)?;
@@ -115,7 +115,7 @@ impl Which {
         FIGURES[self.figure].column
     }
 
-    /// Which of two comes first.
+    /// The rank order of two entries.
     pub(super) fn order(self, one: &Entry, other: &Entry) -> Ordering {
         let order = one.value.total_cmp(&other.value).then(one.job.cmp(&other.job));
         if self.ascending { order } else { order.reverse() }
@@ -160,7 +160,7 @@ fn unpack(from: &[u8]) -> Result<Vec<Entry>, DbError> {
     Ok(entries.iter().map(Entry::read).collect())
 }
 
-/// Lists of some days put together.
+/// Merged lists of some days.
 #[derive(Debug)]
 pub(super) struct Reached {
     /// Jobs in rank order.
@@ -184,7 +184,7 @@ impl OfDay {
     }
 }
 
-/// Reads a list of these days, a day after the other in no order.
+/// Reads a list of these days, day by day, in no order.
 pub(super) fn read_days(
     connection: &mut dyn Connection,
     which: Which,
@@ -252,7 +252,7 @@ fn write_day(connection: &mut dyn Connection, day: i64, mut lists: Vec<Vec<Entry
     let lasts = connection.first(lock, &values![day, Vec::new()], |row| unpack(row.get(0)?))?;
     let mut lasts = lasts.unwrap_or_default();
     lasts.resize(LISTS, NO_LAST);
-    // Late in a day few jobs are among the first of it: most lists need not be read.
+    // Late in a day few jobs rank among its first: most lists need not be read.
     for which in Which::all() {
         let last = &lasts[which.number()];
         if last.job != NO_LAST.job {
@@ -287,10 +287,10 @@ fn write_day(connection: &mut dyn Connection, day: i64, mut lists: Vec<Vec<Entry
         .map(drop)
 }
 
-/// Of a list that is not full. No row has this number.
+/// The last entry of a list that is not full. No row has this number.
 const NO_LAST: Entry = Entry { value: 0.0, job: 0 };
 
-/// Where the figures are in a row that is written.
+/// Positions of the figures in a written row.
 static PLACES: LazyLock<Vec<Option<usize>>> = LazyLock::new(|| {
     let columns: Vec<&str> = ingest::COLUMNS.split(", ").collect();
     FIGURES.iter().map(|figure| columns.iter().position(|column| *column == figure.column)).collect()
@@ -305,7 +305,7 @@ pub(super) fn figures(row: &[Value]) -> Figures {
     figures
 }
 
-/// A value as lists have it.
+/// A value as lists store it.
 #[expect(clippy::cast_precision_loss, reason = "figures are bounded where they come in")]
 pub(super) const fn number(value: &Value) -> Option<f64> {
     match value {
@@ -315,7 +315,7 @@ pub(super) const fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Makes the lists of the jobs that are there.
+/// Makes the lists of stored jobs.
 pub(super) fn fill(connection: &mut dyn Connection) -> Result<(), DbError> {
     let text = format!(
         "SELECT id, ended_us, {} FROM jobs WHERE id > ?1 ORDER BY id LIMIT {READ_AT_ONCE}",
@@ -350,7 +350,7 @@ pub(super) fn remove_outside(
     connection: &mut dyn Connection,
     (first, last): (u64, u64),
 ) -> Result<(), DbError> {
-    // Locked first: a job that comes in meanwhile is seen by the next question, or waits for it.
+    // The lock comes first: the next query sees a job that arrives meanwhile, or the job waits.
     connection
         .execute("UPDATE top_days SET lasts = lasts WHERE day < ?1 OR day > ?2", &values![first, last])?;
     let remove = format!(

@@ -11,7 +11,7 @@ use super::query::{Ending, JobQuery};
 use super::summary::{ClassRow, Summed};
 use super::{Store, StoreError};
 
-/// The last so many weeks with jobs are looked at together.
+/// The number of last weeks with jobs that count together.
 pub const LAST_WEEKS: usize = 2;
 
 /// The most hosts, by most jobs.
@@ -22,10 +22,10 @@ const RUNS_MAX: u32 = 500;
 /// and the last of all classes of a name.
 const NAMED_RUNS_MAX: u32 = 5_000;
 
-/// A class over some time.
+/// A class over a period.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Weeks {
-    /// Each week with jobs that ran, the oldest first: when it begins, in microseconds since the Unix epoch, and its jobs.
+    /// Weeks with jobs that ran, the oldest first: the begin in microseconds since the Unix epoch, and the jobs.
     pub weeks: Vec<(u64, ClassRow)>,
     /// Jobs of the last weeks together.
     pub last: Option<ClassRow>,
@@ -40,21 +40,21 @@ pub struct Weeks {
 /// A job of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassRun {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// Its user.
+    /// User of the job.
     pub user: String,
-    /// Cores that it asked for.
+    /// Requested cores.
     pub cores: u32,
-    /// When it ended, in microseconds since the Unix epoch.
+    /// Time of the end, in microseconds since the Unix epoch.
     pub ended_us: u64,
-    /// The most memory that it held, in bytes.
+    /// Peak memory, in bytes.
     pub peak_bytes: u64,
     /// The requested memory, in bytes.
     pub claim_bytes: Option<u64>,
-    /// How long it ran, in seconds.
+    /// Wall time, in seconds.
     pub wall_s: f64,
-    /// The version that its run of a workflow says.
+    /// The version named by the job's run of a workflow.
     pub version: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The report of a week as the text of a mail, and a head for it. Names come from users: each stands within a line,
-//! behind other words, without control characters, so that none is a line of its own or a head.
+//! The report of a week as the text of a mail, and its headers. Users choose the names: each name stands within a line,
+//! behind other words, without control characters, so that it can forge neither a line nor a header.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::advice::mebibytes;
 /// The longest name in a line, in characters.
 const NAME_MAX: usize = 60;
 
-/// Why there is no head.
+/// The recipient's address is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no address of a mailbox: NAME@HOST is wanted, one, without spaces")]
 pub struct MailError(String);
@@ -32,7 +32,7 @@ fn whose(subject: &Subject) -> String {
     }
 }
 
-/// How a sum compares with that of the week before.
+/// A sum compared with the sum of the week before.
 fn beside(now: f64, before: f64) -> String {
     if before > 0.0 {
         format!("{:+.0} % on the week before", (now / before - 1.0) * 100.0)

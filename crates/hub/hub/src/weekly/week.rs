@@ -8,7 +8,7 @@ use crate::store::DAY_US;
 /// A week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Week {
-    /// Its Monday.
+    /// The week's Monday.
     monday: Date,
 }
 
@@ -30,7 +30,7 @@ impl Week {
         Self::from(day.unwrap_or(LAST))
     }
 
-    /// Reads `2026-W47`; `None`: that is none, or before 1971 or after 2199.
+    /// Reads `2026-W47`; `None`: not a week, or before 1971 or after 2199.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (year, week) = text.split_once("-W")?;

@@ -9,26 +9,26 @@ const SLACK_US: u64 = 1_000_000;
 /// A job of the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
-    /// Its place among the run's jobs.
+    /// Index among the run's jobs.
     pub at: usize,
     /// Time from the predecessor's end to the submission, in seconds.
     pub idle_s: f64,
-    /// How long it waited to start.
+    /// Waiting time.
     pub queued_s: f64,
-    /// How long it ran.
+    /// Running time.
     pub ran_s: f64,
-    /// How long it was suspended.
+    /// Suspended time.
     pub suspended_s: f64,
 }
 
 /// The chain of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chain {
-    /// Its jobs, the first first.
+    /// The jobs of the chain, oldest first.
     pub links: Vec<Link>,
-    /// In which nothing of the chain was asked for, in seconds.
+    /// Time in which no job of the chain was submitted, in seconds.
     pub idle_s: f64,
-    /// In which its jobs waited to start.
+    /// Waiting time of the chain's jobs.
     pub queued_s: f64,
     /// Running time, in seconds.
     pub ran_s: f64,
@@ -72,7 +72,7 @@ impl Chain {
 pub(crate) mod tests {
     use super::*;
 
-    /// A job that was asked for, started and ended at these seconds.
+    /// A job with these seconds of submission, start and end.
     pub(crate) fn job(run: &str, step: &str, (submitted, started, ended): (u64, u64, u64)) -> RunJob {
         RunJob {
             id: 1,

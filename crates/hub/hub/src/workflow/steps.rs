@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::store::{RunDetail, RunJob};
 
-/// Fewer earlier runs say too little of how much runs differ.
+/// The fewest earlier runs that show the usual spread.
 pub const RUNS_MIN: usize = 3;
 
 /// The deviation of a changed run, in spreads of the earlier runs, and the least spread as a part of the median: a
@@ -13,10 +13,10 @@ pub const RUNS_MIN: usize = 3;
 const SPREADS: f64 = 3.0;
 const SPREAD_MIN: f64 = 0.1 / SPREADS;
 
-/// How a figure of a step is beside the earlier runs.
+/// A step's figure compared with earlier runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// There are too few earlier runs with this step, or no job of it ended well.
+    /// Too few earlier runs have this step, or no job of it ended well.
     TooFew,
     /// As before.
     Within,
@@ -53,7 +53,7 @@ pub struct Before {
 /// A figure of a step: the medians over its jobs that ended well.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
-    /// In this run; `None`: no job ended well.
+    /// The median in this run; `None`: no job ended well.
     pub now: Option<f64>,
     /// The figure in the earlier runs; `None`: no earlier run has a value.
     pub before: Option<Before>,
@@ -64,21 +64,21 @@ pub struct Figure {
 /// A step of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Its name.
+    /// Name of the step.
     pub step: String,
-    /// Its jobs.
+    /// Number of jobs.
     pub jobs: usize,
-    /// Of these, how many did not end well.
+    /// Number of failed jobs.
     pub failed: usize,
     /// Earlier runs in which jobs of the step ended well.
     pub earlier_runs: usize,
     /// Jobs of the step that ended well in earlier runs.
     pub earlier_jobs: usize,
-    /// How long a job ran, without the time in which it was suspended, in seconds.
+    /// Running time of a job without suspensions, in seconds.
     pub ran_s: Figure,
     /// The most memory of a job, in bytes.
     pub peak_bytes: Figure,
-    /// Cores that its jobs had, in hours.
+    /// Allocated core hours.
     pub core_h: f64,
     /// Requested memory times time, in GiB times hours.
     pub claimed_gibh: f64,
@@ -94,7 +94,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
     Some(if count % 2 == 1 { upper } else { values[count / 2 - 1].midpoint(upper) })
 }
 
-/// The middle of a figure over these jobs.
+/// The median of a figure over these jobs.
 fn middle_of(jobs: &[&RunJob], figure: fn(&RunJob) -> f64) -> Option<f64> {
     median(&mut jobs.iter().map(|job| figure(job)).collect::<Vec<_>>())
 }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::store::RunRow;
 
-    /// A run whose one step has jobs that ran so long, after runs with one such job each.
+    /// A run with jobs of this length in its only step, after runs with a job each.
     fn changed(now: &[u64], earlier: &[u64]) -> Step {
         let run = RunRow {
             workflow: "w".into(),
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(change(&[109], &[100, 100, 100, 100]), Change::Within, "less than a tenth");
         assert_eq!(change(&[60], &[100, 101, 99, 100]), Change::Less);
         assert_eq!(change(&[150], &[70, 100, 130, 100]), Change::Within, "runs differ by that anyway");
-        // One slow job among many says nothing of the step.
+        // A slow job among many does not change the step's median.
         assert_eq!(change(&[100, 100, 100, 900], &[100, 100, 100]), Change::Within);
     }
 

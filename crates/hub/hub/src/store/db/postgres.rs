@@ -22,7 +22,7 @@ mod tls;
 
 pub(in super::super) use self::address::{Address, address, name_of};
 
-/// Connections that read, and that write.
+/// Connections for reading, and for writing.
 const READERS: usize = 4;
 const WRITERS: usize = 3;
 
@@ -31,10 +31,10 @@ const WRITERS: usize = 3;
 const LASTING: &str = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') \
                        IN ('off', 'local', 'remote_write'); SET LOCAL statement_timeout = 0";
 
-/// How often a bounded database is measured.
+/// Interval of measurements of a bounded database.
 const MEASURED_EVERY: Duration = Duration::from_secs(10);
 
-/// Statements that a connection keeps prepared.
+/// The most prepared statements of a connection.
 const STATEMENTS_MAX: usize = 200;
 
 impl From<postgres::Error> for DbError {
@@ -77,7 +77,7 @@ struct Pool {
 
 struct Open {
     client: Client,
-    /// No question is asked after this.
+    /// Time after which no query begins.
     until: Option<Instant>,
     statements: HashMap<String, Statement>,
 }
@@ -111,7 +111,7 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// A client waits for its farewell, which no thread may that drives other connections.
+    /// Closing a client blocks, which is forbidden on threads that drive other connections.
     fn drop(&mut self) {
         let places = std::mem::take(&mut self.places);
         let _ = std::thread::Builder::new().spawn(move || drop(places));
@@ -119,7 +119,7 @@ impl Drop for Pool {
 }
 
 impl Postgres {
-    /// Reaches the server, and has `begin` prepare the database. `max_bytes` bounds it.
+    /// Connects, and lets `begin` prepare the database. `max_bytes` bounds the database.
     pub(in super::super) fn open<E: From<DbError>>(
         address: Address,
         max_bytes: Option<u64>,
@@ -217,7 +217,7 @@ impl Postgres {
         work: impl FnOnce(&mut Open) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut place = pool.place();
-        // Out of its place while it works: after a panic it is closed, not used again in the middle of a transaction.
+        // The connection leaves its place during the work: a panic then closes it within its transaction.
         let mut open = self.begun(place.take(), begin)?;
         match work(&mut open) {
             Ok(done) => {
@@ -250,7 +250,7 @@ impl Postgres {
             None => config.connect(NoTls)?,
             Some(tls) => config.connect(tls.clone())?,
         };
-        // A change has as long as it takes.
+        // Changes have no time limit.
         client.batch_execute(&format!("SET statement_timeout = {}", QUESTION_MAX.as_millis()))?;
         Ok(Open { client, until: None, statements: HashMap::new() })
     }
@@ -276,8 +276,8 @@ impl Open {
     }
 }
 
-/// Why something failed. In reads: a question of which no more rows were wanted may have ended the transaction, as it took
-/// too long, and the next question is told so.
+/// The cause of a failure. In reads, a query that was left early may have timed out and ended the transaction, which
+/// the next query then reports.
 fn failed(reads: bool) -> impl Fn(postgres::Error) -> DbError {
     move |error| {
         let ended = error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION);

@@ -16,7 +16,7 @@ use self::readers::Readers;
 use super::{Connection, DbError, Dialect, Row, Value, is_kept};
 use crate::store::QUESTION_MAX;
 
-/// Connections that read.
+/// Connections for reading.
 const READERS: usize = 4;
 
 /// The most pages of a bounded database that hosts cannot fill: 4 MiB.
@@ -26,10 +26,10 @@ const PAGES_KEPT_MAX: i64 = 1_024;
 const LOG_MAX_BYTES: u64 = 256 << 20;
 const LOG_KEPT_BYTES: i64 = 64 << 20;
 
-/// How long a lock of another program is waited for.
+/// Time limit of a wait for another program's lock.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// How long after a log that could not be emptied, as another program reads, it is tried again.
+/// Retry interval after another program's read kept the log from being emptied.
 const LOG_AGAIN: Duration = Duration::from_secs(30);
 
 impl From<rusqlite::Error> for DbError {
@@ -49,7 +49,7 @@ impl From<rusqlite::Error> for DbError {
 pub(in super::super) struct Sqlite {
     writer: Mutex<rusqlite::Connection>,
     readers: Readers,
-    /// How many pages hosts may fill.
+    /// The most pages that hosts may fill.
     pages_max: Option<i64>,
     log: PathBuf,
     log_max_bytes: u64,
@@ -57,7 +57,7 @@ pub(in super::super) struct Sqlite {
     failed: Mutex<Option<Instant>>,
 }
 
-/// Makes the file for its owner alone, if it is missing: it tells of all users' jobs. Its log gets the same rights.
+/// Makes a missing file for its owner alone: it has all users' jobs. Its log gets the same rights.
 pub(in super::super) fn private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     std::fs::File::options().write(true).create(true).truncate(false).mode(0o600).open(path).map(drop)
@@ -69,7 +69,7 @@ pub(in super::super) fn open_read_only(path: &Path) -> Result<rusqlite::Connecti
 }
 
 impl Sqlite {
-    /// Opens the file, which is there, and has `begin` prepare it. `max_bytes` bounds it.
+    /// Opens the existing file, and lets `begin` prepare the database. `max_bytes` bounds the database.
     pub(in super::super) fn open<E: From<DbError>>(
         path: &Path,
         max_bytes: Option<u64>,
@@ -99,7 +99,7 @@ impl Sqlite {
         Ok(u64::try_from(count("page_count")?.saturating_mul(count("page_size")?)).unwrap_or(0))
     }
 
-    /// Reads, for a bounded time, in which it may also wait for its turn.
+    /// Reads, for a bounded time that includes the wait for a connection.
     pub(in super::super) fn read<T>(
         &self,
         ask: impl FnOnce(&mut dyn Connection) -> Result<T, DbError>,
@@ -136,7 +136,7 @@ impl Sqlite {
         done
     }
 
-    /// Empties the log if it is too long. All in it goes into the file, for which no reader may be in the midst of a question.
+    /// Empties a log beyond its bound into the file, which is possible only between queries.
     fn bound_log(&self, writer: &rusqlite::Connection) {
         if !std::fs::metadata(&self.log).is_ok_and(|log| log.len() > self.log_max_bytes) {
             return;
@@ -146,7 +146,7 @@ impl Sqlite {
             return;
         }
         let emptied = self.readers.kept_out(Instant::now() + QUESTION_MAX, || {
-            // Another program that reads, as a copy is made, is not waited for: hosts wait meanwhile.
+            // Another program's read, as of a copy, is not waited for: hosts would wait meanwhile.
             writer.busy_timeout(Duration::ZERO)?;
             let busy = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
             writer.busy_timeout(BUSY)?;
@@ -210,7 +210,7 @@ impl ToSql for Value {
 }
 
 impl Open<'_> {
-    /// Does something with this text, prepared.
+    /// Runs `work` with the text's prepared statement.
     fn with<T>(
         &self,
         text: &str,
@@ -280,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// Readers overlap: while each has some of the log, it is not begun anew.
+    /// Overlapping readers each hold a part of the log, and prevent its restart.
     #[test]
     fn a_long_log_is_emptied_although_somebody_always_reads() {
         let dir = tempfile::tempdir().unwrap();
@@ -295,7 +295,7 @@ mod tests {
         };
         add();
         let log_bytes = || std::fs::metadata(&database.log).unwrap().len();
-        // A question that is under way until it is told to end.
+        // A query that runs until it is ended.
         let reading = |begun: mpsc::Sender<()>, end: mpsc::Receiver<()>| {
             database.read(|connection| {
                 connection.each("SELECT length(y) FROM x", &[], &mut |_| {
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn a_long_text_is_not_kept_prepared() {
         let mut connection = rusqlite::Connection::open_in_memory().unwrap();
-        // Each time that a text is prepared it is asked whether that is allowed.
+        // The hook runs at each preparation of a statement.
         let prepared = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
         let of_hook = std::sync::Arc::clone(&prepared);
         let hook = move |context: rusqlite::hooks::AuthContext<'_>| {

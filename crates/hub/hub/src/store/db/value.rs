@@ -60,7 +60,7 @@ impl Row {
         self.0.get(at).ok_or_else(|| DbError::kind(at, "column"))
     }
 
-    /// The value of a column, as it is.
+    /// The raw value of a column.
     pub(in super::super) fn value(&self, at: usize) -> Result<&Value, DbError> {
         self.at(at)
     }

@@ -28,7 +28,7 @@ impl Asked<'_> {
         Ok(Some((ids, Way::Tops)))
     }
 
-    /// All jobs of which a condition may hold, by day, if few have so large or so small a value.
+    /// All jobs that may meet a condition, by day, if few have so extreme a value.
     fn of_conditions(self, connection: &mut dyn Connection) -> Result<Option<Vec<OfDay>>, DbError> {
         for condition in &self.query.conditions {
             let ascending = match condition.compare {
@@ -39,7 +39,7 @@ impl Asked<'_> {
             let Some(which) = Which::of(condition.column, ascending) else { continue };
             let holds =
                 |value: f64| if ascending { value < condition.value } else { value > condition.value };
-            // Of 0 and of none a list of the largest says nothing.
+            // A list of the largest lacks values of 0 and absent values.
             if !ascending && condition.value < 0.0 {
                 continue;
             }

@@ -7,10 +7,10 @@ use super::super::columns::{COLUMNS, Column};
 use super::super::db::{Connection, DbError, Row, Value};
 use super::super::query::{Cell, JobRow};
 
-/// Rows that are looked for at a time: few sizes, so that there are few statements to prepare.
+/// Batch sizes; few sizes make few statements to prepare.
 pub(super) const LOOKED_FOR: [usize; 2] = [256, 1_024];
 
-/// The question for rows of which these are the places of the numbers.
+/// Makes the SQL from the placeholders of the numbers.
 type Text<'a> = &'a dyn Fn(&str) -> String;
 
 /// Reads the rows of these numbers. `text` makes the SQL for a batch from its placeholders, which follow the places of
@@ -28,7 +28,7 @@ pub(in super::super) fn each_of(
     for some in numbers.chunks(size) {
         let mut values = values.to_vec();
         values.extend(some.iter().map(|number| Value::Whole(*number)));
-        // No row has this number.
+        // The filler 0 matches no row.
         values.resize(values.len() + size - some.len(), Value::Whole(0));
         connection.each(&text, &values, &mut |row| {
             of(row)?;
@@ -43,7 +43,7 @@ pub(super) fn words_of(numbers: &[i64]) -> String {
     numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// All that is shown of these jobs, in this order.
+/// The listed columns of these jobs, in this order.
 pub(super) fn rows(connection: &mut dyn Connection, ids: &[i64]) -> Result<Vec<JobRow>, DbError> {
     let names: Vec<&str> = COLUMNS.iter().map(Column::sql).collect();
     let names = names.join(", ");

@@ -4,13 +4,13 @@
 /// Counts by range.
 #[derive(Debug, Clone)]
 pub(super) enum Counts {
-    /// Ranges that have some, the lowest first.
+    /// Nonzero ranges, the lowest first.
     Few(Vec<(u32, u64)>),
-    /// A place for each range from the lowest on, of which `used` have some.
+    /// A place for each range from the lowest on, `used` of them nonzero.
     Most { lowest: u32, places: Vec<u64>, used: usize },
 }
 
-/// Fewer ranges than this are found at once.
+/// Below this number of ranges a search is fast.
 const FEW: usize = 8;
 
 impl Default for Counts {
@@ -20,7 +20,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Adds so many, at least 1, to a range.
+    /// Adds a count of at least 1 to a range.
     pub(super) fn add(&mut self, range: u32, count: u64) {
         match self {
             Self::Few(pairs) => match pairs.binary_search_by_key(&range, |(range, _)| *range) {

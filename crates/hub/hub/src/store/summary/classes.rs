@@ -1,4 +1,4 @@
-//! Classes from the sums by day, as many as there is room for: of many the most wasteful.
+//! Classes from the sums by day, within a bound: of too many classes the most wasteful.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -26,7 +26,7 @@ pub(in super::super) struct Line {
 struct State {
     next: u64,
     waiting: BTreeMap<u64, Sent>,
-    /// How many wait beside the line for a place in it.
+    /// Number of senders beside the queue.
     beside: usize,
     done: HashMap<u64, Outcome>,
     /// Whether a thread writes.
@@ -89,7 +89,7 @@ impl Line {
                 continue;
             }
             if !state.waiting.contains_key(&ticket) {
-                // The thread that had it panicked.
+                // The thread that wrote the message panicked.
                 return Err(StoreError::Refused("it was not written: send it again".to_owned()).into());
             }
             let (tickets, batch): (Vec<u64>, Vec<Sent>) = state.batch().into_iter().unzip();

@@ -1,5 +1,5 @@
-//! Where a database is and by which way: `postgres://...` as libpq reads it, as far as it is needed. A way that others may read
-//! or answer on is refused unless the address says so.
+//! A database's address and the connection's security: the supported part of libpq's `postgres://...`. A connection
+//! that third parties can read or forge is refused unless the address demands it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::tls::Tls;
 
-/// How long it may take to reach a server.
+/// Time limit of a connection attempt.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// How long a server may be silent before the connection counts as lost, and how often it is asked then.
+/// The silence after which a connection counts as lost, and interval and number of probes.
 const SILENT_MAX: Duration = Duration::from_secs(10);
 const ASKED_EVERY: Duration = Duration::from_secs(2);
 const ASKED: u32 = 3;
@@ -20,10 +20,10 @@ const ASKED: u32 = 3;
 /// The default of libpq and of this program.
 const IDLE_DEFAULT: Duration = Duration::from_secs(2 * 3_600);
 
-/// Where Debian's server listens.
+/// The socket directory of Debian's server.
 const SOCKETS: &str = "/var/run/postgresql";
 
-/// Where a database is.
+/// The address of a database.
 #[derive(Debug, Clone)]
 pub(in super::super::super) struct Address {
     pub(super) config: Config,
@@ -32,7 +32,7 @@ pub(in super::super::super) struct Address {
 }
 
 impl Address {
-    /// How many servers it names.
+    /// The number of servers named.
     pub(super) fn servers(&self) -> usize {
         self.config.get_hosts().len().max(self.config.get_hostaddrs().len())
     }
@@ -89,10 +89,10 @@ fn decoded(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| bad())
 }
 
-/// Reads `postgres://...`. `None` for the password: that of `PGPASSWORD`.
+/// Reads `postgres://...`. A missing password comes from `PGPASSWORD`.
 ///
 /// # Errors
-/// When it cannot be read, or the way to the server is open to the network.
+/// When the address cannot be read, or the connection is open to the network.
 pub(in super::super::super) fn address(url: &str) -> Result<Address, String> {
     let divided = divided(url)?;
     let mut config: Config = divided.rest.parse().map_err(|error: postgres::Error| {
@@ -138,7 +138,7 @@ pub(in super::super::super) fn address(url: &str) -> Result<Address, String> {
     })
 }
 
-/// By which way the servers are reached.
+/// The security of the connection to the servers.
 fn way(config: &Config, divided: &Divided) -> Result<Option<Tls>, String> {
     match (divided.sslmode.as_deref(), divided.sslrootcert.as_deref()) {
         (Some("verify-full"), Some(file)) => {
@@ -178,7 +178,7 @@ fn sockets(config: &Config) -> impl Iterator<Item = String> {
     })
 }
 
-/// The first server that is not on this host.
+/// The first server on another host.
 fn elsewhere(config: &Config) -> Option<String> {
     let addresses = config.get_hostaddrs();
     if let Some(address) = addresses.iter().find(|address| !address.is_loopback()) {
@@ -188,7 +188,7 @@ fn elsewhere(config: &Config) -> Option<String> {
         name == "localhost" || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
     };
     config.get_hosts().iter().find_map(|host| match host {
-        // Where it is the addresses say, if there are any.
+        // Numeric addresses, if present, decide where the server is.
         Host::Tcp(name) if addresses.is_empty() && !here(name) => Some(name.clone()),
         _ => None,
     })

@@ -27,7 +27,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// With the authorities of this file.
+    /// Trusts the authorities of this file.
     pub(super) fn new(file: &Path) -> Result<Self, String> {
         let wrong = |what: &dyn std::fmt::Display| format!("sslrootcert={}: {what}", file.display());
         let mut roots = RootCertStore::empty();
@@ -76,7 +76,7 @@ impl TlsConnect<Socket> for Connect {
 pub(super) struct Secured(Box<Stream<Socket>>);
 
 impl TlsStream for Secured {
-    /// None: the certificate is looked at already.
+    /// None: the certificate is verified already.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

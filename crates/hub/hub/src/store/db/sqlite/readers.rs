@@ -1,5 +1,5 @@
-//! Connections that read: a question takes the next that is free. For a moment all questions can be kept out. Owner of
-//! state: which connections are free.
+//! Connections for reading: a query takes the next free connection. All queries can be kept out briefly. Owner of
+//! state: the free connections.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ struct State {
     kept_out: bool,
 }
 
-/// A connection that is taken, until this is dropped. After a panic it is as good as before.
+/// A taken connection, until the drop. A connection is reusable after a panic.
 #[derive(Debug)]
 pub(super) struct Taken<'a> {
     readers: &'a Readers,
@@ -71,7 +71,7 @@ impl Readers {
         Self { connections, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits until it is so; `None`: it is not so in time.
+    /// Waits for a condition; `None`: the time is over.
     fn wait(&self, until: Instant, is: impl Fn(&State) -> bool) -> Option<MutexGuard<'_, State>> {
         let mut state = lock(&self.state);
         while !is(&state) {
@@ -124,7 +124,7 @@ mod tests {
         for freed in 0..2 {
             let readers = two();
             let mut taken: Vec<Taken<'_>> = (0..2).map(|_| readers.take(long()).unwrap()).collect();
-            // All are taken: the time of a question ends while it waits.
+            // All connections are taken: the query times out.
             assert!(matches!(readers.take(Instant::now()), Err(DbError::TooLong)));
             std::thread::scope(|scope| {
                 let waiting = scope.spawn(|| readers.take(long()).unwrap().at);
