@@ -40,7 +40,6 @@ fn file<'a>(at: &'a Location, instead: &str) -> Result<&'a Path, Failure> {
     }
 }
 
-/// `pinfold-hub token`.
 pub(crate) fn token(args: &TokenArgs) -> Result<(), Failure> {
     let (kind, name) = match (&args.whose.host, &args.whose.reader) {
         (Some(host), _) => (Kind::Host, host),
@@ -74,7 +73,6 @@ fn untold(store: &Store, id: i64, error: &io::Error) -> Failure {
     Failure::failed(format!("standard output: {error}; {end}"))
 }
 
-/// `pinfold-hub tokens`.
 pub(crate) fn tokens(args: &TokensArgs) -> Result<(), Failure> {
     let tokens = open(&args.at.database)?.tokens()?;
     let seconds = pinfold_proto::view::seconds;
@@ -102,7 +100,6 @@ pub(crate) fn tokens(args: &TokensArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `pinfold-hub revoke`.
 pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
     let which = match (args.which.token, &args.which.host, &args.which.reader) {
         (Some(number), ..) => Revoked::Number(number),
@@ -120,7 +117,6 @@ pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `pinfold-hub rename`.
 pub(crate) fn rename(args: &RenameArgs) -> Result<(), Failure> {
     let (from, to) = (&args.from, &args.to);
     open(&args.at.database)?.rename_host(from, to, &actor(), now_us())?;
@@ -130,7 +126,6 @@ pub(crate) fn rename(args: &RenameArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `pinfold-hub login`.
 pub(crate) fn login(args: &LoginArgs) -> Result<(), Failure> {
     let store = open(&args.at.database)?;
     let url = match &args.url {
@@ -145,7 +140,6 @@ pub(crate) fn login(args: &LoginArgs) -> Result<(), Failure> {
     print(&link)
 }
 
-/// `pinfold-hub weekly`.
 pub(crate) fn weekly(args: &WeeklyArgs) -> Result<(), Failure> {
     let store = open(&args.at.database)?;
     let week = args.week.unwrap_or_else(|| weekly::last(now_us()));
@@ -176,7 +170,6 @@ pub(crate) fn weekly(args: &WeeklyArgs) -> Result<(), Failure> {
     print((head + &weekly::text(&report)).trim_end_matches('\n'))
 }
 
-/// `pinfold-hub backup`.
 pub(crate) fn backup(args: &CopyArgs) -> Result<(), Failure> {
     let instead =
         format!("pg_dump --format custom --file {} URL, also while hubs serve", args.file.display());
@@ -184,7 +177,6 @@ pub(crate) fn backup(args: &CopyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `pinfold-hub restore`.
 pub(crate) fn restore(args: &CopyArgs) -> Result<(), Failure> {
     let copy = args.file.display();
     let instead =
@@ -221,21 +213,18 @@ fn named(token: &TokenRow) -> String {
     format!("token {} of {} {}, made {made},", token.id, token.kind, token.name)
 }
 
-/// `pinfold-hub resend`.
 pub(crate) fn resend(args: &Database) -> Result<(), Failure> {
     open(&args.database)?.begin_generation(&actor(), now_us())?;
     say("hosts send again what their daemons have, once the hubs of this database are started anew");
     Ok(())
 }
 
-/// `pinfold-hub resum`.
 pub(crate) fn resum(args: &Database) -> Result<(), Failure> {
     open(&args.database)?.sum_anew()?;
     say("the sums over days and the top lists are made anew");
     Ok(())
 }
 
-/// `pinfold-hub check`.
 pub(crate) fn check(args: &Database) -> Result<(), Failure> {
     tell("no damage found", verify(file(&args.database, "pg_amcheck looks through a database")?)?);
     Ok(())

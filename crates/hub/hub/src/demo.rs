@@ -22,11 +22,11 @@ const EVERY: Duration = Duration::from_secs(2);
 /// A simulated host and its hub.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Its name.
+    /// The host's name.
     pub name: String,
-    /// Its token.
+    /// The host's token.
     pub token: String,
-    /// The hub.
+    /// The hub's address.
     pub url: String,
     /// Days of past jobs.
     pub days: u32,
@@ -39,10 +39,10 @@ pub struct Host {
 /// Why a simulated host stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// The hub's address.
+    /// The hub's address is invalid.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The pusher.
+    /// The pusher failed.
     #[error(transparent)]
     Push(#[from] PushError),
 }

@@ -20,7 +20,7 @@ const JOBS_MIN: u64 = 3;
 /// The most versions shown, the last by arrival.
 const VERSIONS_MAX: usize = 10;
 
-/// A class by week.
+/// The report of a class by week.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// Weeks with jobs, the oldest first.
@@ -48,7 +48,7 @@ pub struct Report {
 pub struct Version {
     /// The version; `None`: the runs name no version, or the jobs have no run.
     pub version: Option<String>,
-    /// Its jobs.
+    /// Number of jobs.
     pub jobs: usize,
     /// Median of peak memory, in bytes.
     pub peak_p50_bytes: f64,
@@ -185,7 +185,7 @@ impl Report {
     }
 }
 
-/// For programs.
+/// The report as JSON for programs.
 #[must_use]
 pub fn json(report: &Report) -> Value {
     let figure = |figure: &Figure| {

@@ -47,7 +47,7 @@ const WANTED_FOR: Duration = Duration::from_secs(30);
 /// How long after a message a host's clock counts for or against the hub's clock.
 const SPEAKS_FOR: Duration = Duration::from_secs(60);
 
-/// The hub.
+/// The running hub, shared by all requests.
 #[derive(Debug)]
 pub struct Hub {
     /// The database.
@@ -66,7 +66,7 @@ pub struct Hub {
     pub counters: Counters,
     /// Start of the hub, in microseconds since the Unix epoch.
     pub started_us: u64,
-    /// The last status in the database before the start; 0: none.
+    /// Time of the database's last status before the start, in microseconds since the Unix epoch; 0: none.
     kept_us: u64,
     generation: OnceLock<u64>,
     now: Mutex<BTreeMap<i64, Now>>,

@@ -29,10 +29,10 @@ struct Current {
 /// The reason for the lack of a table.
 #[derive(Debug, thiserror::Error)]
 pub enum LearningError {
-    /// The database.
+    /// The database refused.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The key.
+    /// The key is damaged.
     #[error("the hub's key in the database: {0}")]
     Key(&'static str),
     /// The stored table is unreadable.

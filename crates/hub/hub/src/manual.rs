@@ -39,7 +39,7 @@ A hub with five simulated hosts, to look at the page.
 pinfold(1), pinfoldd(8); docs/hub.md
 "#;
 
-/// `pinfold-hub manual`.
+/// Writes the manual page into a directory.
 pub(crate) fn write(dir: &Path) -> Result<(), Failure> {
     let file = dir.join("pinfold-hub.8");
     let text = page()?;

@@ -124,7 +124,7 @@ pub(crate) enum NoView {
     Stranger,
     /// The form again, for it has an invalid value.
     Form(Markup),
-    /// Something is wrong.
+    /// A failure.
     Problem(Problem),
 }
 

@@ -50,7 +50,6 @@ pub(crate) fn alone(database: &Path) -> Result<File, Failure> {
     }
 }
 
-/// `pinfold-hub serve`.
 pub(crate) fn serve(args: &ServeArgs) -> Result<(), Failure> {
     log();
     let settings =
@@ -93,7 +92,6 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Failure> {
     })
 }
 
-/// `pinfold-hub demo`.
 pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
     log();
     let address = address(&args.listen)?;
@@ -163,7 +161,6 @@ fn log() {
     let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
 }
 
-/// A listening hub.
 struct Serving {
     hub: Arc<Hub>,
     listener: TcpListener,

@@ -36,7 +36,7 @@ use axum::response::Response;
 use crate::hub::{Counters, Hub};
 use crate::page;
 
-/// All paths.
+/// Routes of the whole hub.
 pub fn routes(hub: &Arc<Hub>) -> Router {
     Router::new()
         .merge(openapi::routes())

@@ -27,9 +27,9 @@ pub enum Subject {
     /// The viewer's whole access.
     #[default]
     All,
-    /// A user's.
+    /// A user's jobs.
     User(String),
-    /// A project's.
+    /// A project's jobs.
     Project(String),
 }
 
@@ -69,14 +69,14 @@ pub struct Ask {
     pub unused_gibh: f64,
 }
 
-/// A week.
+/// The report of a week.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The reported week.
     pub week: Week,
     /// The owner of the jobs.
     pub subject: Subject,
-    /// The sums.
+    /// The sums of the week.
     pub now: UsageRow,
     /// The sums of the week before.
     pub before: UsageRow,
@@ -201,7 +201,7 @@ pub fn subjects(store: &Store, group: Group, week: Week) -> Result<BTreeSet<Stri
     Ok(rows.into_iter().filter_map(|row| row.name).collect())
 }
 
-/// For programs.
+/// The report as JSON for programs.
 #[must_use]
 pub fn json(report: &Report) -> Value {
     let sums = |row: &UsageRow| {

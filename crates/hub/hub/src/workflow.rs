@@ -17,11 +17,11 @@ const UNNAMED: &str = "unnamed";
 /// A job's words about its workflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The workflow.
+    /// Name of the workflow.
     pub workflow: String,
     /// The version, if named.
     pub version: Option<String>,
-    /// The run.
+    /// Name of the run.
     pub run: String,
     /// The job's step.
     pub step: String,

@@ -17,7 +17,7 @@ use crate::store::now_us;
 /// The most finished jobs in a status, as a daemon sends.
 const OVER_TOLD: usize = 1_000;
 
-/// Points of a series.
+/// Number of points of a series.
 const POINTS: u32 = 160;
 
 /// Cores and memory of a simulated host.
@@ -37,7 +37,6 @@ enum Shape {
     Hill,
 }
 
-/// A class of jobs.
 #[derive(Debug)]
 struct Class {
     name: &'static str,

@@ -16,7 +16,7 @@ use crate::hub::Hub;
 use crate::server::auth;
 use crate::store::{AuditRow, OFFSET_MAX, Revoked, TABLE_MAX, TokenRow, now_us};
 
-/// Acts of a page.
+/// Audit rows on a page.
 const PAGE: u32 = 100;
 
 /// The page's number.

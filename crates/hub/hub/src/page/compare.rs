@@ -18,7 +18,7 @@ use crate::server::problem::Problem;
 use crate::store::columns::{COLUMNS, Column, Form};
 use crate::store::{Cell, JobQuery, JobRow, Session};
 
-/// Jobs of a comparison.
+/// The fewest and the most jobs compared.
 const JOBS_MIN: usize = 2;
 pub(super) const JOBS_MAX: usize = plot::STACKED_MAX;
 

@@ -49,7 +49,6 @@ pub(super) fn real(number: f64) -> String {
     }
 }
 
-/// A part in percent.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }

@@ -28,7 +28,7 @@ pub(super) struct Filter {
     pub user: String,
     pub project: String,
     pub name: String,
-    /// `""`, `ok` or `failed`.
+    /// The outcome: `""` (any), `ok` or `failed`.
     pub end: String,
     pub days: u32,
     /// Conditions on figures as typed.

@@ -55,7 +55,6 @@ fn th((title, class): (&str, &str), link: Option<Sorted>) -> Markup {
     }
 }
 
-/// A count of failures.
 pub(super) fn failures(count: u64) -> Markup {
     html! { @if count > 0 { span.bad { (count) } } @else { "0" } }
 }

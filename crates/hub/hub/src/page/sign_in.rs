@@ -17,7 +17,6 @@ use crate::server::auth::{self, SESSION_US};
 use crate::server::problem::Problem;
 use crate::store::now_us;
 
-/// The link.
 #[derive(Debug, Deserialize)]
 pub(super) struct Code {
     #[serde(default)]

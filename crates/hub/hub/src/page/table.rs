@@ -25,13 +25,12 @@ pub(super) enum Form {
 impl<S: Sync> FromRequestParts<S> for Form {
     type Rejection = Problem;
 
-    /// As the address ends.
+    /// Reads the format from the end of the address.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         Ok(if parts.uri.path().ends_with(".parquet") { Self::Parquet } else { Self::Csv })
     }
 }
 
-/// Values of a column.
 enum Column {
     Whole(Vec<Option<i64>>),
     Real(Vec<Option<f64>>),

@@ -233,7 +233,7 @@ fn view(host: &HostNow) -> HostView {
     }
 }
 
-/// All hosts.
+/// Answers all hosts.
 pub async fn hosts(State(hub): State<Arc<Hub>>, _: Viewer) -> Result<Response, Problem> {
     let answer = |hub: &Hub| {
         let views: Vec<HostView> = hub.hosts()?.iter().map(view).collect();

@@ -17,11 +17,11 @@ enum Whose {
     Host,
     /// A reader by its token, or a user by a voucher.
     Viewer,
-    /// A reader's alone.
+    /// A reader alone.
     Reader,
-    /// Any of these.
+    /// Any holder of a token or a voucher.
     Any,
-    /// Everybody's.
+    /// Everybody, without a token.
     Everybody,
 }
 
@@ -298,7 +298,7 @@ async fn answer() -> Json<Value> {
     Json(description())
 }
 
-/// The description.
+/// The OpenAPI document.
 #[must_use]
 pub fn description() -> Value {
     let mut paths = Map::new();

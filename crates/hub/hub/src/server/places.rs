@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Connections at a time.
+/// Concurrent connections.
 const CONNECTIONS_MAX: usize = 1_024;
 
 /// Concurrent connections of an address; many hosts may share an address.

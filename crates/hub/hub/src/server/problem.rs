@@ -9,9 +9,9 @@ use crate::store::{IngestError, StoreError};
 /// A failed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The status.
+    /// The HTTP status.
     pub status: StatusCode,
-    /// The words.
+    /// The message for the client.
     pub words: String,
 }
 

@@ -41,7 +41,7 @@ pub(super) enum Whose {
     User,
     /// All users of this host.
     Host,
-    /// All.
+    /// All hosts.
     All,
 }
 
@@ -54,7 +54,6 @@ struct All {
     /// By the host's key.
     hosts: BTreeMap<Vec<u8>, OfHost>,
     count: usize,
-    /// The next number.
     next: u64,
 }
 

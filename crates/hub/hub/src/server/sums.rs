@@ -122,7 +122,7 @@ pub struct OneWeek {
     week: Option<String>,
 }
 
-/// A week.
+/// Answers a week's report.
 pub async fn weekly(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
@@ -149,7 +149,7 @@ pub struct OneClass {
     since_us: Option<u64>,
 }
 
-/// A class by week.
+/// Answers a class by week.
 pub async fn class(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,

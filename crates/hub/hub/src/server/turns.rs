@@ -34,7 +34,7 @@ pub(crate) async fn turn(turns: &Arc<Semaphore>, size: u32) -> Result<OwnedSemap
     tokio::time::timeout(TURN_MAX, turn).await.map_err(|_| busy())?.map_err(|_| busy())
 }
 
-/// Turns of questions.
+/// Turns of queries.
 #[derive(Debug)]
 pub struct Turns {
     all: Arc<Semaphore>,

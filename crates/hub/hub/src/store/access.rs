@@ -87,7 +87,7 @@ impl Access {
         Some(if any.is_empty() { "1 = 0".to_owned() } else { format!("({})", any.join(" OR ")) })
     }
 
-    /// In words, for people.
+    /// The access in words, for people.
     #[must_use]
     pub fn words(&self) -> String {
         let Self::Some(grants) = self else { return "operator of the hub".to_owned() };

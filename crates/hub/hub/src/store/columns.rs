@@ -4,11 +4,11 @@
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Words.
+    /// Text.
     Text,
     /// A whole number.
     Count,
-    /// A number.
+    /// A number with a fraction.
     Real,
     /// A moment, in microseconds since the Unix epoch.
     Moment,
@@ -26,7 +26,7 @@ impl Form {
     }
 }
 
-/// A column.
+/// A column of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
     /// Name in addresses and in CSV.
@@ -35,7 +35,6 @@ pub struct Column {
     pub head: &'static str,
     /// The type.
     pub form: Form,
-    /// The column's SQL.
     sql: &'static str,
     /// Whether the column is shown by default.
     pub usual: bool,
@@ -95,11 +94,11 @@ pub fn find(key: &str) -> Option<&'static Column> {
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
-    /// Above.
+    /// The column is above the value.
     Above,
-    /// Below.
+    /// The column is below the value.
     Below,
-    /// Equal.
+    /// The column equals the value.
     Equal,
 }
 

@@ -20,9 +20,9 @@ const PAGES: std::ffi::c_int = 1_000;
 pub struct Copied {
     /// The schema version.
     pub version: u32,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: u64,
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u64,
 }
 

@@ -29,7 +29,7 @@ pub enum DbError {
     /// This program did not write the value.
     #[error("what the database has cannot be read")]
     Unread(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Something else.
+    /// Another failure of the database.
     #[error("the database refuses")]
     Other(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -70,7 +70,6 @@ pub(super) trait Connection {
 }
 
 impl dyn Connection + '_ {
-    /// All rows.
     pub(super) fn all<T>(
         &mut self,
         text: &str,

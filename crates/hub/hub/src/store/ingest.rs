@@ -31,15 +31,15 @@ pub const DAYS_A_BUNDLE: usize = 400;
 /// Why a bundle was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// The store.
+    /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The bundle is invalid: a retry never succeeds.
     #[error("job {job}, part {part}: {what}")]
     Part {
-        /// The job.
+        /// The job's number on its host.
         job: u64,
-        /// The part.
+        /// Number of the part in the job.
         part: u32,
         /// The fault.
         what: &'static str,

@@ -8,9 +8,9 @@ use super::{Store, StoreError, tops};
 /// Months kept beside the current month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
-    /// Of series.
+    /// Months of series kept.
     pub series_months: u32,
-    /// Of figures.
+    /// Months of figures kept.
     pub jobs_months: u32,
 }
 
@@ -23,9 +23,9 @@ impl Default for Keep {
 /// Counts of removed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kept {
-    /// Months of series.
+    /// Months of series removed.
     pub series_months: u64,
-    /// Jobs.
+    /// Jobs removed.
     pub jobs: u64,
 }
 

@@ -66,7 +66,6 @@ impl Store {
     }
 }
 
-/// A requested list.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     query: &'a JobQuery,
@@ -421,9 +420,7 @@ pub(super) fn latest(
 
 /// The source of rows.
 enum Source<'a> {
-    /// An index.
     Index(&'static str),
-    /// Numbers of jobs.
     Numbers(&'a [i64]),
     /// The whole table in its order.
     Table,

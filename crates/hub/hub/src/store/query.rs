@@ -24,9 +24,9 @@ pub const TABLE_MAX: u32 = 100_000;
 /// The outcome of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With exit code 0.
+    /// The job ended well.
     Succeeded,
-    /// Otherwise.
+    /// The job did not end well.
     Failed,
 }
 
@@ -55,7 +55,7 @@ pub struct JobQuery {
     pub conditions: Vec<Condition>,
     /// The column to sort by; `None`: the end.
     pub sort: Option<&'static Column>,
-    /// From small to large.
+    /// Ascending order.
     pub ascending: bool,
     /// The most jobs returned.
     pub limit: u32,
@@ -72,7 +72,7 @@ pub struct JobRow {
     pub cells: Vec<Cell>,
 }
 
-/// A value.
+/// A cell of a job's row.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Cell {
     /// No value.
@@ -80,9 +80,9 @@ pub enum Cell {
     None,
     /// A whole number.
     Whole(i64),
-    /// A number.
+    /// A number with a fraction.
     Real(f64),
-    /// Words.
+    /// Text.
     Text(String),
 }
 
@@ -110,7 +110,7 @@ pub struct JobDetail {
     pub one_of: usize,
 }
 
-/// A host.
+/// A stored host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostRow {
     /// Number of the host.
@@ -138,7 +138,7 @@ pub struct ReportQuery {
     pub since_us: Option<u64>,
     /// The largest number of jobs, the last to end.
     pub limit: u32,
-    /// With the series.
+    /// Whether the reports include series.
     pub series: bool,
 }
 
@@ -147,7 +147,7 @@ pub struct ReportQuery {
 pub struct Answered {
     /// The last reports, oldest first.
     pub reports: Vec<Reported>,
-    /// Whether there are more.
+    /// Whether more reports match.
     pub more: bool,
     /// Whether requested series are left out to keep the answer short.
     pub long: bool,
@@ -156,7 +156,7 @@ pub struct Answered {
 /// A report with its user and host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reported {
-    /// The host.
+    /// Name of the job's host.
     pub host: String,
     /// The report, and the decisions.
     pub head: Head,

@@ -38,17 +38,17 @@ pub(super) struct RunFact {
 /// A run of a workflow, within the viewer's access.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
-    /// The workflow.
+    /// Name of the workflow.
     pub workflow: String,
     /// The version, if jobs name a version.
     pub version: Option<String>,
-    /// The run.
+    /// Name of the run.
     pub run: String,
     /// The user.
     pub user: String,
     /// Number of hosts.
     pub hosts: u64,
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u64,
     /// Number of failed jobs.
     pub failed: u64,
@@ -81,7 +81,7 @@ impl RunRow {
 pub struct RunJob {
     /// Number at the hub.
     pub id: i64,
-    /// The run.
+    /// Name of the run.
     pub run: String,
     /// The workflow's step.
     pub step: String,
@@ -103,7 +103,7 @@ pub struct RunJob {
     pub cores: u64,
     /// The most memory, in bytes.
     pub peak_bytes: u64,
-    /// Requested memory.
+    /// Requested memory, in bytes.
     pub claim_bytes: Option<u64>,
     /// Memory requested and never used, in GiB times hours.
     pub unused_gibh: f64,
@@ -112,18 +112,18 @@ pub struct RunJob {
 /// The key of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunKey {
-    /// The workflow.
+    /// Name of the workflow.
     pub workflow: String,
     /// The user.
     pub user: String,
-    /// The run.
+    /// Name of the run.
     pub run: String,
 }
 
 /// A run, the runs before it, and their jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunDetail {
-    /// The run.
+    /// The run's sums.
     pub run: RunRow,
     /// Runs of the same workflow and user that began earlier, the last first.
     pub earlier: Vec<RunRow>,

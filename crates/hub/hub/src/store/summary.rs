@@ -33,20 +33,20 @@ const NO_NAME: &str = "CAST(NULL AS TEXT)";
 pub struct Spread {
     /// The median.
     pub p50: f64,
-    /// Nine of ten are.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 95 of 100 are.
+    /// The 95th percentile.
     pub p95: f64,
-    /// 99 of 100 are.
+    /// The 99th percentile.
     pub p99: f64,
-    /// The most.
+    /// The largest figure.
     pub most: f64,
 }
 
 /// The jobs of one name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassRow {
-    /// The name.
+    /// Name of the jobs.
     pub name: String,
     /// Number of hosts.
     pub hosts: u64,
@@ -88,7 +88,7 @@ pub enum Group {
 pub struct UsageRow {
     /// The name; `None`: jobs of no project.
     pub name: Option<String>,
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u64,
     /// Number of failed jobs.
     pub failed: u64,
@@ -109,7 +109,7 @@ pub struct UsageRow {
 /// Aggregated jobs, and whether the bound left some out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary<T> {
-    /// The rows.
+    /// The aggregates.
     pub rows: Vec<T>,
     /// Number of jobs read.
     pub jobs: u64,
@@ -141,7 +141,6 @@ impl Summed {
         format!("{}, packed", Self::SUMS)
     }
 
-    /// Adds a row.
     pub(super) fn add(&mut self, row: &Row) -> Result<(), DbError> {
         self.add_sums(row)?;
         self.add_spreads(row.get(7)?)
@@ -169,7 +168,6 @@ impl Summed {
         self.spreads.bytes()
     }
 
-    /// How many jobs.
     pub(super) const fn jobs(&self) -> u64 {
         self.jobs
     }
@@ -281,7 +279,7 @@ fn spread(mut figures: Vec<f64>) -> Option<Spread> {
     Some(Spread { p50: at(50), p90: at(90), p95: at(95), p99: at(99), most: at(100) })
 }
 
-/// The most wasteful first.
+/// Sorts classes, the most wasteful first.
 fn ordered(mut rows: Vec<ClassRow>) -> Vec<ClassRow> {
     rows.sort_by(|a, b| b.unused_gibh.total_cmp(&a.unused_gibh).then_with(|| a.name.cmp(&b.name)));
     rows

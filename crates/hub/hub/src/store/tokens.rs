@@ -14,7 +14,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The stored word.
+    /// The word in the database.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

@@ -59,7 +59,7 @@ const FIGURES: [Figure; 23] = [
     often_zero("samples"),
 ];
 
-/// Two of each figure.
+/// An ascending and a descending list of each figure.
 const LISTS: usize = FIGURES.len() * 2;
 
 /// Bytes of a packed entry.
@@ -110,7 +110,6 @@ impl Which {
         if self.without_zero() { format!("jobs.{column} = 0") } else { format!("jobs.{column} IS NULL") }
     }
 
-    /// Its column.
     pub(super) fn column(self) -> &'static str {
         FIGURES[self.figure].column
     }

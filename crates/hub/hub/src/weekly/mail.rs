@@ -63,7 +63,7 @@ pub fn headers(report: &Report, to: &str) -> Result<String, MailError> {
     ))
 }
 
-/// The text.
+/// The mail's text.
 #[must_use]
 pub fn text(report: &Report) -> String {
     let Report { week, subject, now, before, asks, short, failing } = report;

@@ -5,10 +5,9 @@ use jiff::{Span, Unit};
 
 use crate::store::DAY_US;
 
-/// A week.
+/// A calendar week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Week {
-    /// The week's Monday.
     monday: Date,
 }
 

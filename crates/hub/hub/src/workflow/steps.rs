@@ -18,16 +18,16 @@ const SPREAD_MIN: f64 = 0.1 / SPREADS;
 pub enum Change {
     /// Too few earlier runs have this step, or no job of it ended well.
     TooFew,
-    /// As before.
+    /// Within the spread of earlier runs.
     Within,
     /// Above the spread of earlier runs.
     More,
-    /// Below.
+    /// Below the spread of earlier runs.
     Less,
 }
 
 impl Change {
-    /// For programs.
+    /// The word in JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -42,11 +42,11 @@ impl Change {
 /// The medians of earlier runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Before {
-    /// The smallest.
+    /// The smallest median.
     pub low: f64,
-    /// The median.
+    /// The median of the medians.
     pub middle: f64,
-    /// The largest.
+    /// The largest median.
     pub high: f64,
 }
 

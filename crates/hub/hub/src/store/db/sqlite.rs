@@ -63,7 +63,6 @@ pub(in super::super) fn private(path: &Path) -> std::io::Result<()> {
     std::fs::File::options().write(true).create(true).truncate(false).mode(0o600).open(path).map(drop)
 }
 
-/// Only for reading.
 pub(in super::super) fn open_read_only(path: &Path) -> Result<rusqlite::Connection, DbError> {
     Ok(rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?)
 }

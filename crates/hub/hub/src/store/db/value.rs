@@ -2,7 +2,6 @@
 
 use super::DbError;
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum Value {
     None,
@@ -51,7 +50,6 @@ macro_rules! values {
 }
 pub(in super::super) use values;
 
-/// A row.
 #[derive(Debug, Default)]
 pub(in super::super) struct Row(pub(super) Vec<Value>);
 
@@ -73,7 +71,7 @@ impl Row {
 
 /// A type that a value can be read as.
 pub(in super::super) trait FromValue<'a>: Sized {
-    /// For errors.
+    /// Name of the type in errors.
     const NAME: &'static str;
 
     fn from_value(value: &'a Value) -> Option<Self>;
@@ -95,7 +93,7 @@ impl FromValue<'_> for u32 {
     }
 }
 
-/// Below 0: 0.
+/// Negative numbers read as 0.
 impl FromValue<'_> for u64 {
     const NAME: &'static str = "whole number";
 

@@ -1,7 +1,6 @@
 //! Counts by range, for many merged sketches: memory only for the ranges used, and fast addition when most ranges
 //! between the lowest and the highest are used. Absent here: the ranges' meaning.
 
-/// Counts by range.
 #[derive(Debug, Clone)]
 pub(super) enum Counts {
     /// Nonzero ranges, the lowest first.

@@ -9,7 +9,6 @@ use rusqlite::Connection;
 
 use super::{DbError, lock};
 
-/// The connections.
 #[derive(Debug)]
 pub(super) struct Readers {
     connections: Vec<Mutex<Connection>>,
