@@ -32,7 +32,7 @@ pub enum LearningError {
     /// The database refused.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The key is damaged.
+    /// The key is missing or damaged.
     #[error("the hub's key in the database: {0}")]
     Key(&'static str),
     /// The stored table is unreadable.

@@ -51,7 +51,7 @@ pub struct Seen(Mutex<All>);
 
 #[derive(Debug, Default)]
 struct All {
-    /// By the host's key.
+    /// Vouchers by the key of the host.
     hosts: BTreeMap<Vec<u8>, OfHost>,
     count: usize,
     next: u64,

@@ -114,7 +114,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// With the place of the value.
+    /// The SQL, with the place of the value.
     pub(super) fn sql(&self, place: usize) -> String {
         let sign = match self.compare {
             Compare::Above => '>',

@@ -303,7 +303,7 @@ impl Asked<'_> {
         Ok(ids)
     }
 
-    /// By the names of hosts, a host after the other.
+    /// Jobs sorted by host, a host after the other.
     fn by_host(self, connection: &mut dyn Connection) -> Result<Option<(Vec<i64>, Way)>, DbError> {
         if self.query.host.is_some() {
             let query = JobQuery { sort: None, ..self.query.clone() };

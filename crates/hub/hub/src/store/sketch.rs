@@ -106,7 +106,7 @@ impl Total {
         Some(())
     }
 
-    /// In units of `unit`; `None`: of nothing.
+    /// Quantiles in units of `unit`; `None`: no figures.
     pub(super) fn spread(&self, unit: f64) -> Option<Spread> {
         let all = self.counts.pairs().map(|(_, count)| u128::from(count)).sum::<u128>();
         let last = all.checked_sub(1)?;

@@ -81,7 +81,7 @@ pub struct LinkFor<'a> {
 pub struct AuditRow {
     /// The row's number.
     pub id: i64,
-    /// When, in microseconds since the Unix epoch.
+    /// Time of the action, in microseconds since the Unix epoch.
     pub time_us: u64,
     /// The actor.
     pub who: String,

@@ -47,7 +47,7 @@ impl Week {
         self.monday.checked_add(Span::new().days(days)).map_or(self, Self::from)
     }
 
-    /// From when on and until before when, in microseconds since the Unix epoch.
+    /// Begin and end, without the end, in microseconds since the Unix epoch.
     #[must_use]
     pub fn range_us(self) -> (u64, u64) {
         let days = self.monday.since((Unit::Day, date(1970, 1, 1))).map_or(0, |span| span.get_days());
