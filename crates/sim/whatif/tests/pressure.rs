@@ -123,7 +123,7 @@ fn coarse(mix: &Mix, factor_milli: u32) -> f64 {
     outcome.played.spans.iter().map(|span| span.end_us).max().unwrap_or(0) as f64 / 1e6
 }
 
-/// The figures of 40 mixes are in `docs/sim.md`: `PINFOLD_MIXES=40` and `--nocapture` print them, in a minute.
+/// The figures of 40 mixes are in `docs/sim-accuracy.md`: `PINFOLD_MIXES=40` and `--nocapture` print them, in a minute.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "only the crate itself knows no environment")]
 fn the_coarse_world_is_near_the_fine_one() {
