@@ -22,6 +22,7 @@ mod picture;
 mod sign_in;
 mod table;
 mod usage;
+mod usual;
 mod weekly;
 mod workflows;
 
@@ -157,7 +158,12 @@ async fn person(hub: &Arc<Hub>, asker: &Asker) -> Result<Session, NoView> {
         Some(session) => Some(session),
         None => auth::session(hub, &asker.headers).await?.map(|(session, _)| session),
     };
-    session.ok_or(NoView::Stranger)
+    match session {
+        None if asker.headers.contains_key(header::AUTHORIZATION) => {
+            Ok(auth::reader(hub, &asker.headers).await?)
+        }
+        session => session.ok_or(NoView::Stranger),
+    }
 }
 
 /// The session of an operator: other users must not see the hub's audit and tokens.

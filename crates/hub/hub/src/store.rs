@@ -9,8 +9,10 @@
 //! The database: `db`, `schema`, `generation`, `copy`; `learned`.
 
 mod access;
+pub mod choices;
 pub mod columns;
 mod copy;
+mod curves;
 mod days;
 mod db;
 mod failed;

@@ -176,8 +176,8 @@ const JUDGED_S: f64 = 10.0;
 const CLAIM_LOW: f64 = 0.5;
 /// Cores are idle when less than this part was used.
 const CORES_LOW: f64 = 0.5;
-/// The recommended memory, as a multiple of the peak.
-const HEADROOM: f64 = 1.2;
+/// The size for the next time follows from all runs of the class, not from this one.
+const ADVISE: &str = "`pinfold advise` says what to ask for";
 /// Stalls are mentioned from this part of the run on.
 const STALL_PART: f64 = 0.2;
 
@@ -204,15 +204,14 @@ pub fn notes(view: &ReportView) -> Vec<String> {
         ));
     }
     let peak = precise(view.memory_peak_bytes);
-    let advised = size(rounded((peak * HEADROOM).max(precise(16 << 20)))).replace(' ', "");
     match view.claim_bytes.filter(|&claim| claim > 0) {
         Some(claim) if peak > precise(claim) => notes.push(format!(
-            "it claimed {} and held {}: it may be stopped for want of memory next time; --mem {advised} would cover it",
+            "it claimed {} and held {}: it may be stopped for want of memory next time; {ADVISE}",
             size(claim),
             size(view.memory_peak_bytes)
         )),
         Some(claim) if peak < precise(claim) * CLAIM_LOW && claim > 64 << 20 => notes.push(format!(
-            "it claimed {} and held {} at most; the rest was kept from others: --mem {advised} would do",
+            "it claimed {} and held {} at most; the rest was kept from others; {ADVISE}",
             size(claim),
             size(view.memory_peak_bytes)
         )),

@@ -431,7 +431,7 @@ fn a_verdict_only_where_something_is_amiss() {
         "{large}"
     );
     let small = judged(&|row| row.spec.claim_bytes = Some(GIB));
-    assert!(small.contains("may be stopped"), "{small}");
+    assert!(small.contains("may be stopped") && small.contains("`pinfold advise`"), "{small}");
     let stalled = judged(&|row| {
         row.usage.stalls = Some(pinfold_proto::row::Stalls { io_us: 100_000_000, ..Default::default() });
     });

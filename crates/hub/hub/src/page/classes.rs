@@ -24,7 +24,7 @@ pub(super) async fn view(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let filter = jobs::asked(&session, ("/classes", "Classes"), Filter::read(&pairs))?;
+    let filter = jobs::asked(&hub, &session, ("/classes", "Classes"), Filter::read(&pairs)).await?;
     let query = filter.day_query(&session.access, now_us());
     hub.ask(move |hub| Ok(page(&hub.store.classes(&query)?, &filter, &session))).await?
 }

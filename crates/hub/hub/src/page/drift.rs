@@ -46,7 +46,7 @@ pub(super) async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
     let at = ("/classes/weeks", "A class by week");
-    let filter = jobs::asked(&session, at, asked(&pairs))?;
+    let filter = jobs::asked(&hub, &session, at, asked(&pairs)).await?;
     if filter.name.is_empty() {
         let view = html! { (jobs::form("/classes/weeks", &filter, false)) p { "A name is needed: that of a class." } };
         return Ok(frame::around(&session, "/classes", "A class by week", None, view));

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use pinfold_proto::quantity::parse_whole;
 
+use crate::hub::Hub;
 use crate::server::problem::Problem;
+use crate::store::choices::Choices;
 use crate::store::columns::{self, COLUMNS, Column};
-use crate::store::{Access, DAY_US, Ending, JobQuery, OFFSET_MAX, PAGE_MAX, WORD_MAX};
+use crate::store::{Access, DAY_US, Ending, JobQuery, OFFSET_MAX, PAGE_MAX, StoreError, WORD_MAX, now_us};
 
 /// The default number of jobs on a page.
 const PAGE: u32 = 50;
@@ -39,6 +41,8 @@ pub(super) struct Filter {
     pub page: u32,
     pub limit: u32,
     pub wrong: Wrong,
+    /// Names that the form offers.
+    pub choices: Choices,
     conditions: Vec<columns::Condition>,
 }
 
@@ -60,6 +64,7 @@ impl Filter {
             page: 0,
             limit: PAGE,
             wrong: Vec::new(),
+            choices: Choices::default(),
             conditions: Vec::new(),
         };
         for (key, value) in pairs {
@@ -93,6 +98,15 @@ impl Filter {
     /// A message that names the field and the reason.
     pub(super) fn checked(self) -> Result<Self, Problem> {
         check(&self.wrong).map(|()| self)
+    }
+
+    /// The same with the names that this viewer can choose from.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub(super) fn with_choices(mut self, hub: &Hub, access: &Access) -> Result<Self, StoreError> {
+        self.choices = hub.store.choices(access, now_us())?;
+        Ok(self)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {

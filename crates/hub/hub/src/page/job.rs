@@ -1,4 +1,5 @@
-//! A finished or unfinished job: its figures, its series, and the decisions about it.
+//! A finished or unfinished job: its figures, its series before the usual band of its class, advice, and the decisions
+//! about it.
 
 use std::sync::Arc;
 
@@ -17,10 +18,11 @@ use super::hosts::{REFRESH_S, job_link};
 use super::list;
 use super::picture::{self, Look};
 use super::table::{Form, Table};
-use super::{Asker, NoView, filter, frame, nothing, person};
+use super::{Asker, NoView, filter, frame, nothing, person, usual};
+use crate::advice;
 use crate::hub::Hub;
 use crate::server::problem::Problem;
-use crate::store::{Access, JobDetail, JobQuery, Session, WORD_MAX, columns};
+use crate::store::{Access, Ending, JobDetail, JobQuery, Session, WORD_MAX, columns, now_us};
 
 /// The most decisions shown.
 const ACTS_SHOWN: usize = 200;
@@ -40,7 +42,12 @@ pub(super) async fn view(
     Path(id): Path<i64>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    hub.ask(move |hub| Ok(page(&format!("/jobs/{id}"), &found(hub, &session.access, id)?, &session))).await?
+    hub.ask(move |hub| {
+        let detail = found(hub, &session.access, id)?;
+        let advice = advised(hub, &detail.head.report, &session.access)?;
+        Ok(page(&format!("/jobs/{id}"), &detail, advice, &session))
+    })
+    .await?
 }
 
 /// Interval of reloads while the host's report is awaited, in seconds.
@@ -85,7 +92,10 @@ pub(super) async fn live(
     hub.ask(move |hub| {
         let view = match by_host(hub, &session.access, &host, job)? {
             ByHost::Over(id) => return Ok(Redirect::to(&format!("/jobs/{id}")).into_response()),
-            ByHost::Told(detail) => page(&job_link(&host, job), &detail, &session),
+            ByHost::Told(detail) => {
+                let advice = advised(hub, &detail.head.report, &session.access)?;
+                page(&job_link(&host, job), &detail, advice, &session)
+            }
             ByHost::Asked => {
                 let words = html! { p { "Its host is asked for its report, which comes within some seconds. If it does not, the host is away, or its \
                     pusher is of an earlier version." } };
@@ -97,12 +107,41 @@ pub(super) async fn live(
     .await?
 }
 
-fn page(address: &str, detail: &JobDetail, session: &Session) -> Markup {
+/// The jobs of a job's class: of its name and user, that ended well.
+fn of_its_class(report: &ReportView, access: &Access) -> JobQuery {
+    JobQuery {
+        access: access.clone(),
+        user: Some(report.user.clone()),
+        // An asterisk would stand for other names as well.
+        name: Some(report.name.replace('*', "")),
+        ending: Some(Ending::Succeeded),
+        ..JobQuery::default()
+    }
+}
+
+/// The advice for the next job of a job's class, in a sentence; `None`: too few jobs of it ended well.
+fn advised(hub: &Hub, report: &ReportView, access: &Access) -> Result<Option<String>, NoView> {
+    let query = JobQuery { access: access.clone(), user: Some(report.user.clone()), ..JobQuery::default() };
+    let classes = advice::classes(&hub.store, &report.name, query, now_us())?;
+    let of_job = |class: &advice::Class| class.user == report.user && class.cores == report.cores.max(1);
+    Ok(classes.into_iter().find(of_job).map(|class| {
+        format!(
+            "The last {} jobs of this name, user and number of cores that ended well held {} at most: ask for --mem {} (risk {:.0} %).",
+            class.runs.len(),
+            size(class.advice.largest_bytes),
+            advice::mebibytes(advice::ask_bytes(&class.advice)),
+            100.0 * class.advice.risk
+        )
+    }))
+}
+
+fn page(address: &str, detail: &JobDetail, advice: Option<String>, session: &Session) -> Markup {
     let report = &detail.head.report;
     let over = report.state == JobState::Exited;
     let title = format!("Job {} of {}: {}", report.job, detail.host, plain(&report.name));
     let view = html! {
         @for note in notes(report) { p.note { (plain(&note)) } }
+        @if let Some(advice) = advice { p.note { (advice) } }
         (picture(address, detail))
         (figures(report))
         (acts(detail))
@@ -214,7 +253,7 @@ pub(super) async fn chart(
     Query(look): Query<Look>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let drawn = hub.ask(move |hub| Ok::<_, NoView>(drawn(found(hub, &session.access, id)?, look)));
+    let drawn = hub.ask(move |hub| drawn(hub, &session.access, found(hub, &session.access, id)?, look));
     Ok(picture::answer(drawn.await??))
 }
 
@@ -230,18 +269,21 @@ pub(super) async fn live_chart(
         let ByHost::Told(detail) = by_host(hub, &session.access, &host, job)? else {
             return Err(nothing("Its host does not tell its series now."));
         };
-        Ok(drawn(*detail, look))
+        drawn(hub, &session.access, *detail, look)
     });
     Ok(picture::answer(drawn.await??))
 }
 
-/// The series of a job.
-fn drawn(detail: JobDetail, look: Look) -> String {
+/// The series of a job, with the band in which memory of the last jobs of its class lay.
+fn drawn(hub: &Hub, access: &Access, detail: JobDetail, look: Look) -> Result<String, NoView> {
     let mut report = detail.head.report;
+    let curves = hub.store.curves(&of_its_class(&report, access))?;
     report.name = plain(&report.name);
-    picture::sized(look, (1_100, 640), (380, 640), |width, height| {
-        plot::job_chart(&report).to_svg(width, height)
-    })
+    let mut chart = plot::job_chart(&report);
+    if let Some(memory) = chart.panels.first_mut() {
+        memory.series.extend(usual::band(&curves));
+    }
+    Ok(picture::sized(look, (1_100, 640), (380, 640), |width, height| chart.to_svg(width, height)))
 }
 
 pub(super) async fn table(

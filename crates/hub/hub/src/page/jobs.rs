@@ -13,6 +13,7 @@ use super::filter::{Filter, PERIODS, Wrong};
 use super::table::{Form as Kind, Table};
 use super::{Asker, NoView, frame, list, person};
 use crate::hub::Hub;
+use crate::store::choices::Choices;
 use crate::store::columns::{COLUMNS, Column, Form};
 use crate::store::{Cell, JobPage, JobQuery, JobRow, Session, TABLE_MAX, now_us};
 
@@ -22,7 +23,7 @@ pub(super) async fn view(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let filter = asked(&session, ("/jobs", "Jobs"), Filter::read(&pairs))?;
+    let filter = asked(&hub, &session, ("/jobs", "Jobs"), Filter::read(&pairs)).await?;
     let query = filter.query(&session.access, now_us());
     hub.ask(move |hub| Ok(whole(&hub.store.jobs(&query)?, &filter, &session))).await?
 }
@@ -39,13 +40,16 @@ fn whole(page: &JobPage, filter: &Filter, session: &Session) -> Markup {
     frame::around(session, "/jobs", "Jobs", None, view)
 }
 
-/// The filter of a view. With an invalid value in the address, the form comes back as filled in, with the reason beside
-/// the field.
-pub(super) fn asked(
+/// The filter of a view, with the names to choose from. With an invalid value in the address, the form comes back as filled
+/// in, with the reason beside the field.
+pub(super) async fn asked(
+    hub: &Arc<Hub>,
     session: &Session,
     (path, title): (&'static str, &'static str),
     filter: Filter,
 ) -> Result<Filter, NoView> {
+    let access = session.access.clone();
+    let filter = hub.ask(move |hub| filter.with_choices(hub, &access)).await??;
     if filter.wrong.is_empty() {
         return Ok(filter);
     }
@@ -53,15 +57,22 @@ pub(super) fn asked(
     Err(NoView::Form(frame::around(session, path, title, None, view)))
 }
 
-/// A field of a filter, with the reason of an invalid value.
-pub(super) fn field((key, head, hint): (&str, &str, &str), value: &str, wrong: &Wrong) -> Markup {
+/// A field of a filter, with the names to choose from and the reason of an invalid value.
+pub(super) fn field(
+    (key, head, hint): (&str, &str, &str),
+    value: &str,
+    choices: &[String],
+    wrong: &Wrong,
+) -> Markup {
     let why = wrong.iter().find(|(of, _)| of == key).map(|(_, words)| plain(words));
+    let list = (!choices.is_empty()).then(|| format!("{key}-choices"));
     html! {
         label.wide[key == "figures"] {
             span { (head) }
-            input type="text" name=(key) value=(value) placeholder=(hint) maxlength="300" aria-invalid=[why.as_ref().map(|_| "true")];
+            input type="text" name=(key) value=(value) placeholder=(hint) maxlength="300" list=[&list] aria-invalid=[why.as_ref().map(|_| "true")];
             @if let Some(words) = why { span.bad { (words) } }
         }
+        @if let Some(list) = list { datalist id=(list) { @for name in choices { option value=(name) {} } } }
     }
 }
 
@@ -76,12 +87,14 @@ const FIELDS: [(&str, &str, &str); 5] = [
 
 /// The choices of a view.
 pub(super) fn form(path: &str, filter: &Filter, columns: bool) -> Markup {
+    let Choices { hosts, users, projects, names } = &filter.choices;
     let values = [&filter.host, &filter.user, &filter.project, &filter.name, &filter.figures];
+    let choices: [&[String]; 5] = [hosts, users, projects, names, &[]];
     let elsewhere = filter.wrong.iter().filter(|(key, _)| !FIELDS.iter().any(|(field, ..)| field == key));
     html! {
         form.filter method="get" action=(path) role="search" {
             @for (key, words) in elsewhere { p.bad { (plain(key)) ": " (plain(words)) } }
-            @for (of, value) in FIELDS.into_iter().zip(values) { (field(of, value, &filter.wrong)) }
+            @for ((of, value), choices) in FIELDS.into_iter().zip(values).zip(choices) { (field(of, value, choices, &filter.wrong)) }
             label { span { "Ended" } select name="end" {
                 @for (value, head) in [("", "anyhow"), ("ok", "with exit code 0"), ("failed", "otherwise")] {
                     option value=(value) selected[filter.end == value] { (head) }

@@ -38,7 +38,7 @@ pub(super) async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
     let (group, of) = of(&uri);
-    let filter = jobs::asked(&session, (of.0, of.1), Filter::read(&pairs))?;
+    let filter = jobs::asked(&hub, &session, (of.0, of.1), Filter::read(&pairs)).await?;
     let query = filter.day_query(&session.access, now_us());
     hub.ask(move |hub| Ok(page(&hub.store.usage(group, &query)?, of, &filter, &session))).await?
 }

@@ -67,7 +67,7 @@ impl Asked {
         ];
         html! {
             form.filter method="get" action="/weekly" role="search" {
-                @for (key, head, value) in fields { (jobs::field((key, head, ""), value, &self.wrong)) }
+                @for (key, head, value) in fields { (jobs::field((key, head, ""), value, &[], &self.wrong)) }
                 button type="submit" { "Show" }
             }
         }

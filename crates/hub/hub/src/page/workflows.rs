@@ -39,7 +39,7 @@ pub(super) async fn view(
     Query(pairs): Pairs,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let filter = jobs::asked(&session, ("/workflows", "Workflows"), Filter::read(&pairs))?;
+    let filter = jobs::asked(&hub, &session, ("/workflows", "Workflows"), Filter::read(&pairs)).await?;
     hub.ask(move |hub| Ok(list(&runs(hub, &session, &filter, SHOWN)?, &filter, &session))).await?
 }
 

@@ -105,6 +105,19 @@ pub async fn session(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Option<(Sess
     Ok(session.map(|session| (session, hash)))
 }
 
+/// The holder of a reader's token as a session, so that programs read tables by it. The session changes nothing: no client
+/// knows the secret of its forms.
+///
+/// # Errors
+/// When the token is not valid or not a reader's, or the kernel gives no secret.
+pub async fn reader(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, Problem> {
+    let Holder { name, .. } = holder(hub, headers, Kind::Reader).await?;
+    let drawn = secret::draw();
+    let csrf = drawn.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let via = format!("{} {name}", Kind::Reader.word());
+    Ok(Session { name, via, csrf, access: Access::All, by_proxy: false })
+}
+
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = all.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -176,11 +176,11 @@ const PARTS_READ_MAX: u32 = 100;
 
 /// The thinning of a series.
 #[derive(Debug, Clone, Copy)]
-struct Thinned {
+pub(super) struct Thinned {
     /// Each n-th part is read.
-    parts: u32,
+    pub(super) parts: u32,
     /// Each n-th point of a part is sent.
-    points: usize,
+    pub(super) points: usize,
 }
 
 impl Thinned {
@@ -433,7 +433,7 @@ fn damaged(error: bundle::DecodeError) -> DbError {
 }
 
 /// A job's thinned points, and the number of its later parts. `None`: past their retention.
-fn points(
+pub(super) fn points(
     connection: &mut dyn Connection,
     id: i64,
     (month, months): (u32, &[u32]),

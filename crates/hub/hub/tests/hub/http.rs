@@ -154,6 +154,25 @@ fn a_host_writes_its_own_rows_whatever_it_says() {
 }
 
 #[test]
+fn a_readers_token_opens_tables_and_no_form() {
+    let site = site();
+    assert_eq!(site.push(&site.host, &packed("a", 1)).status, 200);
+    for path in ["/jobs.csv", "/jobs.parquet", "/classes.csv", "/users.parquet", "/audit.csv"] {
+        assert_eq!(site.served.get(path, &[bearer(&site.reader)]).status, 200, "{path}");
+        assert_eq!(site.served.get(path, &[bearer(&site.host)]).status, 403, "{path}");
+        assert_eq!(site.served.get(path, &[bearer("pinfold-reader-x")]).status, 401, "{path}");
+    }
+    assert!(site.served.get("/jobs.csv?days=3650", &[bearer(&site.reader)]).body.contains("alpha,1,a,"));
+    let form = "Content-Type: application/x-www-form-urlencoded".to_owned();
+    for csrf in ["", "0", "x"] {
+        let sent = format!("csrf={csrf}&token=1");
+        let answer =
+            site.served.request("POST", "/tokens", &[bearer(&site.reader), form.clone()], sent.as_bytes());
+        assert_eq!(answer.status, 403, "{}", answer.body);
+    }
+}
+
+#[test]
 fn hosts_read_nothing_and_readers_write_nothing() {
     let site = site();
     for path in

@@ -14,7 +14,7 @@ use pinfold_proto::start::Start;
 use super::{Kept, Starts, kept_as, read};
 use crate::core::crash;
 
-/// The most starts of one user, and how long each is kept. Both stand in docs/running.md and in a refusal.
+/// The most starts of one user, and how long each is kept. Both stand in docs/jobs.md and in a refusal.
 pub(crate) const ENDED_MAX: usize = 100;
 pub(crate) const ENDED_DAYS: u64 = 7;
 
