@@ -112,7 +112,7 @@ fn what_a_job_wrote(kind: Kind) {
     };
     fails(&["submit", "-o", "x-%a", "--", "true"], 2, "%j");
     fails(&["log", "4711"], 1, "4711");
-    fails(&["log", "-f", &array], 2, "2 members");
+    fails(&["log", "-f", &array], 2, "2 jobs; name one");
     let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo $PINFOLD_JOB_ID"]);
     let run = done.out.trim();
     tells(run, &keys(None, None));

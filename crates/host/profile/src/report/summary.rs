@@ -176,7 +176,7 @@ const JUDGED_S: f64 = 10.0;
 const CLAIM_LOW: f64 = 0.5;
 /// Cores are idle when less than this part was used.
 const CORES_LOW: f64 = 0.5;
-/// The size for the next time follows from all runs of the class, not from this one.
+/// The size for the next time follows from all runs of the class, not from a single run.
 const ADVISE: &str = "`pinfold advise` says what to ask for";
 /// Stalls are mentioned from this part of the run on.
 const STALL_PART: f64 = 0.2;
